@@ -1,24 +1,24 @@
-"""Recomputes the privacy loss of every block from the log alone, and says whether the ledger kept its rules.
+"""Recomputes the privacy loss of every block from the log alone, and checks that the ledger followed its rules.
 
     python3 tools/audit.py DIRECTORY [--json] [--head LENGTH:HASH or FILE]... [--no-blocks]
 
-DIRECTORY is an engine's, or a bundle of `sage audit export`: it holds `log.db`, and `releases` if anything was released.
-Heads that were exported earlier (files with a line `sage-head-2 LENGTH HASH ...`) can be given, to learn whether the log
-still contains what it did then; those in `heads` of a bundle are taken without asking. Without any, a log that was
-rewritten from some record on and chained anew cannot be told from the true one. Nothing is written.
+DIRECTORY is the directory of an engine, or a bundle of `sage audit export`: it contains `log.db`, and `releases` if
+anything was released. Log heads that were exported earlier (files with a line `sage-head-2 LENGTH HASH ...`) show whether
+the log still contains what it did then; those in `heads` of a bundle are always checked. Without any head, a log that was
+rewritten from some record on, with a new hash chain, cannot be distinguished from the original. Nothing is written.
 
-This program was made from the description of the log (docs/reference/log-format.md) and from the proofs, not from the kernel's code,
-and needs Python's standard library only: that two programs make the same mistake is less likely than that one does. It
-reads the whole log from its first record, in a single pass, and keeps every sum as an integer. What it checks:
+This program was written from the description of the log (docs/reference/log-format.md) and from the proofs, not from the
+kernel's code, so that the two are unlikely to share a mistake. It needs only Python's standard library. It reads the
+whole log from its first record, in a single pass, and keeps every sum as an integer. It checks:
 
 - the chain of hashes, and that each event has its one encoding                                    audit_log.py
 - the order of events, and at each charge that all sums were within the caps then in force         audit_ledger.py
-- that caps keep the promised ceiling, and that charges are not below what mechanisms cost         audit_price.py
+- that caps keep the promised ceiling, and that no charge is below the cost of its mechanisms       audit_price.py
 - that reports and counts in the notes are the contents of releases, each paid for once            audit_catalog.py
 - that the files of releases and blocks have the digests that events name, and no release is extra  audit_files.py
 
-What it cannot check is printed too: costs that it prices only in part are counted by kind. It does not see rows, so it
-cannot say whether a mechanism did what its cost declares.
+It also prints what it cannot check: costs that it computes only in part are counted by kind. It does not read rows, so
+it cannot check that a mechanism did what its cost declares.
 
 Exit code 0: no violation. 1: a violation, or a log that cannot be read to its end. 2: wrong usage.
 """
@@ -38,12 +38,12 @@ from audit_ledger import Ledger, Stream
 
 MOST_SHOWN = 50
 
-# What a head was given as, and its length and hash.
+# The argument that named a head, and the head's length and hash.
 Head = tuple[str, tuple[int, bytes]]
 
 
 class Audit:
-    """One pass over a log, and what was found."""
+    """One pass over a log, and its findings."""
 
     def __init__(self, directory: pathlib.Path, heads: list[Head]) -> None:
         self.directory, self.heads = directory, heads
@@ -94,16 +94,16 @@ class Audit:
 
 def described(stream: Stream) -> dict[str, Any]:
     counts = {name: stream.counts[name] for name in ("charged", "started", "cancelled", "released", "burnt")}
-    books = [largest(stream, place) for place in range(len(stream.policy.books()))]
+    books = [largest(stream, book) for book in range(len(stream.policy.books()))]
     return {"name": stream.name, "blocks": len(stream.keys), "retired": len(stream.retired), **counts, "books": books}
 
 
 def largest(stream: Stream, book: int) -> dict[str, Any]:
-    """The most that any lane of any block has lost in a book."""
+    """The largest privacy loss of any lane of any block in a book."""
     name, found = stream.policy.books()[book]
     worst: tuple[float, Optional[str], Optional[str]] = (0.0, None, None)
-    for (place, lane, block), sums in stream.sums.items():
-        if place == book:
+    for (index, lane, block), sums in stream.sums.items():
+        if index == book:
             lost = audit_price.loss(found, sums)
             if lost is None:
                 worst = (float("inf"), stream.keys[block], audit_log.LANES[lane])
@@ -121,7 +121,7 @@ def largest(stream: Stream, book: int) -> dict[str, Any]:
 
 
 def shown(result: dict[str, Any]) -> str:
-    """The result for people."""
+    """The result as text."""
     lines = [f"{result['head']['length']} records, head {result['head']['hash']}"]
     for stream in result["streams"]:
         counts = ", ".join(f"{stream[name]} {name}" for name in ("charged", "cancelled", "released", "burnt"))
@@ -139,7 +139,7 @@ def shown(result: dict[str, Any]) -> str:
     if not result["blocks_checked"]:
         lines.append("parts of blocks were not checked")
     if not result["heads_checked"]:
-        lines.append("no exported head was given: a log that was cut, or rewritten and chained anew, would not be found")
+        lines.append("no exported head was given: a log that was cut, or rewritten with a new hash chain, would not be found")
     found = result["violations"]
     lines += [f"VIOLATION {text}" for text in found[:MOST_SHOWN]]
     if len(found) > MOST_SHOWN:
@@ -160,7 +160,7 @@ def exported(text: str) -> Head:
 
 def main(arguments: Optional[list[str]] = None) -> int:
     parser = argparse.ArgumentParser(description="Recompute every block's privacy loss from the log alone.")
-    parser.add_argument("directory", type=pathlib.Path, help="the directory that holds log.db")
+    parser.add_argument("directory", type=pathlib.Path, help="the directory that contains log.db")
     parser.add_argument("--json", action="store_true", help="print one JSON object")
     parser.add_argument(
         "--head", type=exported, action="append", default=[], metavar="LENGTH:HASH", help="a head that must be in the log, or its file"
@@ -168,7 +168,7 @@ def main(arguments: Optional[list[str]] = None) -> int:
     parser.add_argument("--no-blocks", action="store_true", help="do not read the parts of blocks")
     given = parser.parse_args(arguments)
     if not (given.directory / "log.db").is_file():
-        parser.error(f"{given.directory} holds no log.db")
+        parser.error(f"{given.directory} contains no log.db")
     bundled = given.directory / "heads"
     kept = sorted(bundled.iterdir()) if bundled.is_dir() else []
     try:

@@ -1,7 +1,7 @@
-"""The notes of the loop held against the ledger: what was judged was released, once, and paid for by its own charge.
+"""Checks the notes of the training loop against the ledger: each verdict was released once, by its own charge.
 
-Notes touch no budget, so nothing here can change a sum. Bodies are JSON; a report's digest is that of its own bytes
-within the note, which are never written anew, because numbers could come out in another form.
+Notes do not affect budgets, so nothing here changes a sum. Bodies are JSON. A report's digest is computed from its bytes
+inside the note and not from a new serialisation, which could write numbers differently.
 """
 
 import hashlib
@@ -15,23 +15,23 @@ from audit_ledger import Ledger
 
 JUDGED = re.compile(rb'\{"note":"run-stepped","run":\d+,"step":\{"step":"judged","report":')
 PURPOSE = re.compile(r"run (\d+) of ")
-# A pipeline's file in its one form has its name in the first section.
+# A pipeline file in its canonical form has its name in the first section.
 NAME = re.compile(r'^name = ("(?:[^"\\]|\\.)*")$', re.MULTILINE)
 FOLDER = re.compile(r"[0-9a-f]{64}")
 
 
 def attempt_key(run: int, serial: int) -> bytes:
-    """The key under which the engine charges an attempt."""
+    """The request key of an attempt."""
     return hashlib.sha256(f"run {run} attempt {serial}".encode()).digest()
 
 
-def question_key(who: str, name: str) -> bytes:
-    """The key under which the engine charges a question."""
+def query_key(who: str, name: str) -> bytes:
+    """The request key of a query."""
     return hashlib.sha256(f"asked: query of {who}: {name}".encode()).digest()
 
 
 class Catalog:
-    """What the notes say of runs; judged at the end, when all releases are known."""
+    """The runs according to the notes; checked at the end, when all releases are known."""
 
     def __init__(self, fault: Callable[[int, str], None], files: Files) -> None:
         self.fault, self.files = fault, files
@@ -61,13 +61,13 @@ class Catalog:
             elif name == "units-counted":
                 self.claims.append((number, "a count of units", audit_blake3.digest(body), b""))
             elif name == "query-answered":
-                key = question_key(str(note["by"]), str(note["key"]))
-                self.claims.append((number, "the answer to a question", audit_blake3.digest(body), key))
+                key = query_key(str(note["by"]), str(note["key"]))
+                self.claims.append((number, "the result of a query", audit_blake3.digest(body), key))
         except (ValueError, TypeError, KeyError, RecursionError) as error:
             self.fault(number, f"a note of the catalog that cannot be read ({type(error).__name__})")
 
     def forget(self, stream: str, note: dict[str, Any]) -> None:
-        """Files that are no longer kept."""
+        """Removes deleted files from the list of expected files."""
         gone = set(note["blocks"]) if note["note"] == "blocks-deleted" else {"_quarantine"}
         batches = note.get("files")
         self.files.parts = {
@@ -79,7 +79,7 @@ class Catalog:
     def submitted(self, note: dict[str, Any]) -> None:
         named = NAME.search(str(note["text"]))
         name = json.loads(named[1]) if named else ""
-        # A released model that is tested again brings nothing new to release.
+        # A run that tests a released model again releases nothing new.
         again = '\nkind = "release"\n' in str(note["text"])
         self.runs.append((name, str(note["stream"]), again))
         self.owners.setdefault(name, str(note["stream"]))
@@ -100,7 +100,7 @@ class Catalog:
     def judge(self, number: int, run: int, step: dict[str, Any], body: bytes) -> None:
         start = JUDGED.match(body)
         if start is None:
-            self.fault(number, "a judged step that is not in its one form")
+            self.fault(number, "a judged step that is not in its canonical form")
             return
         written = body[start.end() :].decode()
         report, end = json.JSONDecoder().raw_decode(written)
@@ -139,12 +139,12 @@ class Catalog:
                 self.fault(number, f"{what} was released by a grant of something else")
         for number, run, serial in self.charged:
             if attempt_key(run, serial) not in ledger.keys:
-                self.fault(number, f"attempt {serial} of run {run} is said to be charged and is not")
+                self.fault(number, f"attempt {serial} of run {run} is noted as charged and is not")
         for number, grant in grants:
             self.paid(number, grant.charge.purpose, grant.charge.key)
 
     def paid(self, number: int, purpose: str, key: bytes) -> None:
-        """A key is used once, so an attempt with one key has one charge; what claims to be a run's has such a key."""
+        """A charge for a run has the key of an attempt that was chosen; keys are used once, so each attempt has one charge."""
         named = PURPOSE.match(purpose)
         if named and self.chosen.get(key, (0, 0))[0] != int(named[1]):
             self.fault(number, f"is charged for run {named[1]}, but no attempt of it was chosen under this key")

@@ -1,8 +1,8 @@
-"""The files beside the log: every one that an event names has its digest, and nothing is released that none names.
+"""Checks the files beside the log: each file that an event names has its digest, and each release is named by an event.
 
-A release is a folder below `releases` under the digest of its files; a report is a file below `releases/reports` under
-its own. Parts of blocks are named, with their digests, by the manifests of batches; they are checked where the directory
-holds `blocks`, which a bundle for auditors does not.
+A release is a folder below `releases`, named after the digest of its files; a report is a file below `releases/reports`,
+named after its own digest. The manifests of batches name parts of blocks with their digests. Parts are checked if the
+directory contains `blocks`, which a bundle for auditors does not.
 """
 
 import dataclasses
@@ -16,7 +16,7 @@ BUNDLE = "sage bundle 1"
 
 @dataclasses.dataclass
 class Part:
-    """A file of rows as a manifest names it."""
+    """A file of rows that a manifest names."""
 
     number: int
     stream: str
@@ -29,7 +29,7 @@ class Part:
 
 
 class Manifest:
-    """Reads the canonical bytes of a batch's manifest."""
+    """Decodes the canonical encoding of a batch's manifest."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -72,12 +72,12 @@ class Manifest:
 
 
 def holds_files(path: pathlib.Path) -> bool:
-    """Whether there is anything but empty folders, which a process killed while it makes a release can leave."""
+    """Whether there is anything but empty folders, which a process that was killed during a release can leave."""
     return not path.is_dir() or any(not below.is_dir() for below in path.rglob("*"))
 
 
 def release_digests(folder: pathlib.Path) -> set[str]:
-    """What the files of a release come to: names, lengths and bytes, in the two forms that models and statistics have."""
+    """The digests of the files of a release (names, lengths and bytes), in the forms for statistics and for models."""
     files = sorted((path.relative_to(folder).as_posix().encode(), path) for path in folder.rglob("*") if path.is_file())
     parts = [part for name, path in files for part in (name, path.read_bytes())]
     data = b"".join(len(part).to_bytes(8, "little") + part for part in parts)
@@ -85,7 +85,7 @@ def release_digests(folder: pathlib.Path) -> set[str]:
 
 
 class Files:
-    """What the log says there must be."""
+    """The files that the log names."""
 
     def __init__(self, fault: Callable[[int, str], None], found: Callable[[str], None]) -> None:
         self.fault, self.found = fault, found
@@ -101,23 +101,23 @@ class Files:
         if self.parts_here:
             self.check_parts(directory / "blocks")
 
-    def check_releases(self, shelf: pathlib.Path) -> None:
+    def check_releases(self, store: pathlib.Path) -> None:
         for name, number in sorted(self.releases.items()):
-            folder = shelf / name
+            folder = store / name
             if not folder.is_dir() or not any(folder.iterdir()):
                 self.fault(number, f"release {name!r} has no folder with files")
                 continue
             self.checked["releases"] += 1
             if name not in release_digests(folder):
                 self.fault(number, f"release {name!r}: its files are not those that were released")
-        for path in sorted(shelf.iterdir()) if shelf.is_dir() else []:
+        for path in sorted(store.iterdir()) if store.is_dir() else []:
             if path.name == "reports" and path.is_dir():
                 self.check_reports(path)
             elif path.name not in self.releases and holds_files(path):
                 self.found(f"releases/{path.name} is in the store of releases and no event of the log released it")
 
     def check_reports(self, folder: pathlib.Path) -> None:
-        """Reports are copies of what the log has, kept for a restart."""
+        """Reports are copies of bytes in the log, kept for a restart."""
         for path in sorted(folder.iterdir()):
             digest = audit_blake3.digest(path.read_bytes()).hex() if path.is_file() else ""
             self.checked["reports"] += 1

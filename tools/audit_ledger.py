@@ -1,7 +1,7 @@
-"""The rules of the ledger, written a second time: what may follow what, and whether every charge fitted.
+"""A second implementation of the ledger's rules: the order of events, and whether every charge was within its caps.
 
-It differs from a ledger that is in use in one way: what breaks a rule is reported and then counted all the same,
-because the question is what happened to a block, not what should have.
+Unlike the ledger of the kernel, it reports an event that breaks a rule and still applies it, because the result is what
+happened to each block, not what should have happened.
 """
 
 import collections
@@ -12,7 +12,7 @@ from typing import Callable, Iterator, Optional
 import audit_price
 from audit_log import LANES, Charge, Cost, Event, Filter, Policy, Ranges, Record
 
-# How far an epsilon may be raised by a change of policy: noise is priced for that much (block.md).
+# The largest epsilon that a change of policy may set; noise is priced up to it (block.md).
 RAISED = 16 * 10**12
 STATES = ("charged", "started", "cancelled", "released", "burnt")
 
@@ -23,7 +23,7 @@ class Grant:
     charge: Charge
     state: str = "charged"
     digest: bytes = b""
-    # Whether its amounts are in the sums: those of blocks or books that do not exist are in none.
+    # Whether its amounts are in the sums; amounts for blocks or books that do not exist are not.
     counted: bool = False
 
 
@@ -33,7 +33,7 @@ class Stream:
     policy: Policy
     keys: list[str] = field(default_factory=list)
     retired: set[int] = field(default_factory=set)
-    # What was charged and not taken back: by book, lane and block, one number a component.
+    # Charged and not cancelled, by book, lane and block: one number per component.
     sums: dict[tuple[int, int, int], list[int]] = field(default_factory=dict)
     counts: collections.Counter = field(default_factory=collections.Counter)
 
@@ -61,8 +61,8 @@ def loosens(old: Filter, new: Filter) -> bool:
 
 
 def cannot_become(old: Filter, new: Filter) -> Optional[str]:
-    """Why a filter can never be replaced by another one, however many agree; nothing if it can."""
-    kinds = lambda found: [(part.name, part.place) for part in found.parts]
+    """Why a filter cannot be replaced by another one, with any approvals; None if it can."""
+    kinds = lambda found: [(part.name, part.index) for part in found.parts]
     if old.rule != new.rule or kinds(old) != kinds(new):
         return "counts by another rule or other components"
     if old.rule == "fixed":
@@ -70,7 +70,7 @@ def cannot_become(old: Filter, new: Filter) -> Optional[str]:
     if new.epsilon > max(old.epsilon, RAISED):
         return "raises epsilon above 16"
     if old.rule == "renyi":
-        # Other shares of delta would need the sum of both, so all caps move together and delta stays.
+        # Different shares of delta would cost the sum of both, so all caps move together and delta stays.
         moved = lambda part: max(0, part.cap + new.epsilon - old.epsilon) if part.cap else 0
         wanted = [part.cap if part.name == "delta" else moved(part) for part in old.parts]
         if new.delta != old.delta or [part.cap for part in new.parts] != wanted:
@@ -79,7 +79,7 @@ def cannot_become(old: Filter, new: Filter) -> Optional[str]:
 
 
 class Ledger:
-    """Streams, grants and sums, as events make them."""
+    """The streams, grants and sums that result from the events."""
 
     def __init__(self, fault: Callable[[int, str], None]) -> None:
         self.fault = fault
@@ -89,7 +89,7 @@ class Ledger:
         self.prices: collections.Counter = collections.Counter()
 
     def apply(self, record: Record, found: Event) -> None:
-        """Takes in one event; notes are the catalog's."""
+        """Applies one event; notes are applied by the catalog."""
         if found.name in ("started", "cancelled", "released", "burnt"):
             self.step(record.number, found.name, *found.content)
         elif found.name == "snapshot":
@@ -169,20 +169,20 @@ class Ledger:
             self.admit(number, stream, charge)
 
     def books(self, stream: Stream, charge: Charge) -> list[int]:
-        """The places of the books a charge is entered in."""
+        """The indices of the books that a charge is entered in."""
         contexts = len(stream.policy.contexts)
         joint = [contexts] if stream.policy.joint else []
         return [charge.context, *joint] if charge.context < contexts else []
 
     def sound(self, number: int, stream: Stream, charge: Charge) -> bool:
-        """What a charge needs apart from room; false if its amounts cannot be added to anything."""
+        """Checks a charge apart from its caps; returns false if its amounts cannot be added to any sums."""
         if not stream.retired.isdisjoint(every(charge.blocks)):
             self.fault(number, "charges a retired block")
         if charge.declared and not stream.policy.declared:
-            self.fault(number, "comes through the declared door, which the policy does not open")
-        vouched = any(each[0] in ("box", "curve") for cost in charge.costs if cost for each in cost.mechanisms)
-        if vouched and not charge.declared:
-            self.fault(number, "has a cost that somebody must vouch for and nobody does")
+            self.fault(number, "uses the attested access mode, which the policy does not allow")
+        attested = any(each[0] in ("box", "curve") for cost in charge.costs if cost for each in cost.mechanisms)
+        if attested and not charge.declared:
+            self.fault(number, "has a cost that must be attested and is not")
         if charge.costs == (None, None):
             self.fault(number, "charges no lane")
         sizes = [len(stream.policy.books()[book][1].parts) for book in self.books(stream, charge)]
@@ -193,7 +193,7 @@ class Ledger:
         return True
 
     def admit(self, number: int, stream: Stream, charge: Charge) -> None:
-        """Adds the amounts up and looks whether every sum was allowed; prices them again."""
+        """Adds the amounts to the sums, checks every sum against the caps, and recomputes the cost."""
         policy = stream.policy.books()
         for lane, cost in enumerate(charge.costs):
             for book, amounts in zip(self.books(stream, charge), charge.amounts[lane]):
@@ -214,7 +214,7 @@ class Ledger:
         wanted = audit_price.price(found, cost)
         for part, amount, least in zip(found.parts, amounts, wanted.components):
             if not audit_price.covers(amount, least):
-                what = f"{part.name} {part.place}" if part.name == "order" else part.name
+                what = f"{part.name} {part.index}" if part.name == "order" else part.name
                 where = f"{LANES[lane]} lane, context {name}"
                 self.fault(number, f"{where}: {what} is charged {amount}, costs {least:.15g}")
         if wanted.missing:
@@ -225,9 +225,9 @@ class Ledger:
         self.prices["agreed" if same else "charged more than was found"] += 1
 
     def declared(self, number: int, charge: Charge, book: tuple, amounts: tuple[int, ...]) -> None:
-        """A charge on a fixed list uses up one declaration, which says exactly this."""
+        """A charge on a fixed list uses up one declaration with exactly these blocks, lane and cost."""
         lane, name, found = book
-        used = [place for place, amount in enumerate(amounts) if amount]
+        used = [index for index, amount in enumerate(amounts) if amount]
         right = len(used) == 1 and amounts[used[0]] == 1
         if right:
             named = found.declarations[used[0]]
@@ -256,7 +256,7 @@ class Ledger:
         if not stream.retired.isdisjoint(every(charge.blocks)):
             self.fault(number, "starts on a retired block")
         if charge.declared and not stream.policy.declared:
-            self.fault(number, "starts through the declared door, which is closed")
+            self.fault(number, "starts in the attested access mode, which the policy does not allow any more")
 
     def take_back(self, stream: Stream, charge: Charge) -> None:
         for at, amounts in amounts_of(self.books(stream, charge), charge):
@@ -264,7 +264,7 @@ class Ledger:
 
     def snapshot(self, record: Record, digest: bytes) -> None:
         if hashlib.sha256(self.state(record)).digest() != digest:
-            self.fault(record.number, "vouches for a state that is not the one reached here")
+            self.fault(record.number, "commits to a state that is not the one reached here")
 
     def state(self, record: Record) -> bytes:
         """The bytes of a snapshot of the state before this record."""
@@ -281,7 +281,7 @@ class Ledger:
         return b"".join(parts)
 
     def started(self, stream: Stream, waiting: list[Grant]) -> bytes:
-        """The numbers of charges that have started: all of them, less those that wait."""
+        """The sums of charges that have started: all sums less those of waiting charges."""
         held: dict[tuple[int, int, int], list[int]] = {}
         for grant in waiting:
             for at, amounts in amounts_of(self.books(stream, grant.charge), grant.charge):
@@ -308,7 +308,7 @@ def covered(inner: Ranges, outer: Ranges) -> bool:
 
 
 def digits(value: int) -> bytes:
-    """A number as the log writes it."""
+    """A number in the log's encoding."""
     written = bytearray()
     while value > 127:
         written.append(value & 127 | 128)
@@ -321,7 +321,7 @@ def text(value: str) -> bytes:
 
 
 def retirement(retired: set[int]) -> bytes:
-    """Retired blocks, optional: as few ranges as there can be, each after a gap."""
+    """The retired blocks, optional: the fewest ranges, each after a gap."""
     ranges: list[list[int]] = []
     for block in sorted(retired):
         if ranges and ranges[-1][1] == block - 1:

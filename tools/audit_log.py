@@ -1,6 +1,6 @@
-"""The log's file, its chain and the bytes of its events, read as docs/reference/log-format.md says and in no other way.
+"""Reads the log's file, its hash chain and the bytes of its events, as docs/reference/log-format.md specifies them.
 
-What is read here is believed by nobody yet: the ledger judges it (`audit_ledger.py`). Nothing here writes.
+Decoded events are not trusted yet: `audit_ledger.py` checks them. Nothing here writes.
 """
 
 import hashlib
@@ -38,7 +38,7 @@ Mechanism = tuple  # its name and its numbers
 
 
 class Broken(Exception):
-    """Here the log is not what it claims to be, and nothing after it can be believed."""
+    """The log is malformed or altered at this point, and nothing after it can be trusted."""
 
 
 class Record(NamedTuple):
@@ -63,10 +63,10 @@ class Declaration(NamedTuple):
 
 
 class Part(NamedTuple):
-    """A component of a filter: what it counts, which one of its kind, and how far it may go."""
+    """A component of a filter: what it counts, its index among those of its kind, and its cap."""
 
     name: str
-    place: int
+    index: int
     cap: int
 
 
@@ -109,9 +109,9 @@ class Event(NamedTuple):
 
 
 def records(directory: pathlib.Path) -> Iterator[Record]:
-    """The records in order, each after its place in the chain has been verified."""
+    """The records in order, each after its hash has been verified."""
     path = (directory / "log.db").resolve()
-    # Without a write-ahead file nobody has the log open; SQLite must then not leave files of its own beside it.
+    # Without a write-ahead file no process has the log open; SQLite must then not create files beside it.
     idle = not path.with_name("log.db-wal").exists()
     address = "file:" + urllib.parse.quote(str(path)) + ("?mode=ro&immutable=1" if idle else "?mode=ro")
     connection = sqlite3.connect(address, uri=True)
@@ -119,7 +119,7 @@ def records(directory: pathlib.Path) -> Iterator[Record]:
         connection.execute("BEGIN")
         for name, wanted in (("application_id", APPLICATION), ("user_version", FORMAT)):
             if connection.execute(f"PRAGMA {name}").fetchone()[0] != wanted:
-                raise Broken(f"log.db is no log of format {FORMAT}: {name} is not {wanted}")
+                raise Broken(f"log.db is not a log of format {FORMAT}: {name} is not {wanted}")
         yield from chained(connection)
         if idle and path.with_name("log.db-wal").exists():
             raise Broken("the log came into use while it was read: run this again")
@@ -137,17 +137,17 @@ def chained(connection: sqlite3.Connection) -> Iterator[Record]:
             raise Broken(f"record {length}: missing, the next one has number {record.number}")
         if record.previous != previous:
             raise Broken(f"record {length}: does not name the hash of the record before it")
-        said = b"sagelog1" + length.to_bytes(8, "little") + record.time.to_bytes(8, "little") + previous + record.body
-        if hashlib.sha256(said).digest() != record.hash:
+        hashed = b"sagelog1" + length.to_bytes(8, "little") + record.time.to_bytes(8, "little") + previous + record.body
+        if hashlib.sha256(hashed).digest() != record.hash:
             raise Broken(f"record {length}: its hash is not that of its content")
         length, previous = length + 1, record.hash
         yield record
     if connection.execute("SELECT length, hash FROM head").fetchall() != [(length, previous)]:
-        raise Broken(f"record {length}: the file says that the log ends elsewhere")
+        raise Broken(f"record {length}: the stored head is not that of the last record")
 
 
 class Bytes:
-    """Reads one event and refuses everything that is not its one encoding."""
+    """Decodes one event and refuses every encoding but the canonical one."""
 
     def __init__(self, data: bytes) -> None:
         self.data, self.at = data, 0
@@ -167,7 +167,7 @@ class Bytes:
                 break
             shift += 7
         if digit == 0 and shift:
-            raise Broken("a number has needless digits")
+            raise Broken("a number has redundant digits")
         if not least <= value <= most:
             raise Broken(f"the number {value} is not from {least} to {most}")
         return value
@@ -185,7 +185,7 @@ class Bytes:
             raise Broken("a text is not UTF-8") from error
 
     def many(self, read: Callable[[], Item]) -> tuple[Item, ...]:
-        # Every item has a byte at least, so a count beyond the bytes left ends in "too early" soon enough.
+        # Every item has at least one byte, so a count that is too large ends with "ends too early".
         return tuple(read() for _ in range(self.number()))
 
     def maybe(self, read: Callable[[], Item]) -> Optional[Item]:
@@ -236,7 +236,7 @@ class Bytes:
         rule, epsilon, delta = self.choice(RULES), self.number(*LOSS), self.number(most=ONE_DELTA - 1)
         found = Filter(rule, epsilon, delta, self.many(self.part), self.many(self.declaration))
         shape = [part.name for part in found.parts if part.name != "order" or rule != "renyi"]
-        declared = [("declaration", place, each.times) for place, each in enumerate(found.declarations)]
+        declared = [("declaration", index, each.times) for index, each in enumerate(found.declarations)]
         wanted = {"basic": ["epsilon", "delta"], "strong": ["rho", "delta"], "renyi": ["delta", "infinity"]}
         if rule == "fixed":
             sound = bool(declared) and list(found.parts) == declared

@@ -1,8 +1,8 @@
-"""What mechanisms cost, computed a second time: from the published formulas, in floats, without the kernel.
+"""A second computation of the cost of mechanisms: from the published formulas, in floats, without the kernel.
 
-A price here is a lower limit. Where it is complete, a charge must not be below it; where only some of the mechanisms
-can be priced simply, the charge must still cover those. Formulas are named in crates/sage-kernel/proofs; losses are in
-units of 10^-12, probabilities of 10^-18, noise of 10^-9, rates of 10^-12, as in the log.
+The result is a lower bound, and a charge must not be below it. If only some of the mechanisms have a simple formula, the
+bound covers those. The formulas are named in crates/sage-kernel/proofs. Losses are in units of 10^-12, probabilities of
+10^-18, noise of 10^-9, rates of 10^-12, as in the log.
 """
 
 import functools
@@ -12,34 +12,34 @@ from typing import Callable, NamedTuple, Optional
 from audit_log import LARGEST_LOSS, ORDERS, WIDE, Cost, Filter, Mechanism, Part
 
 LOSS_UNITS, DELTA_UNITS, SIGMA_UNITS = 1e12, 1e18, 1e9
-# What floats may lose here, and how far above our number a charge may lie and still be called the same.
+# The relative error of floats here, and how far above our number a charge may be and still count as equal.
 SLACK, NEAR = 1e-9, 1e-6
-# Where a mechanism with Gaussian noise has its sigma.
+# The index of sigma in a mechanism with Gaussian noise.
 SIGMA_AT = {"gaussian": 1, "sampled": 2}
 
 
 class Price(NamedTuple):
-    """Components in the filter's own units, and the names of mechanisms that are not in them."""
+    """Components in the filter's units, and the names of the mechanisms that they do not include."""
 
     components: tuple[float, ...]
     missing: tuple[str, ...]
 
 
 def conversion(order: float, delta: float) -> float:
-    """What has to be added to a Rényi divergence for an epsilon at this delta."""
+    """The difference between epsilon at this delta and the Rényi divergence."""
     return math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
 
-def share(order: float, room: float) -> float:
-    """The delta at which the conversion is `room`: the conversion solved for delta."""
-    return math.exp((order - 1) * (math.log1p(-1 / order) - room) - math.log(order))
+def share(order: float, difference: float) -> float:
+    """The delta at which the conversion is `difference`: the conversion solved for delta."""
+    return math.exp((order - 1) * (math.log1p(-1 / order) - difference) - math.log(order))
 
 
 def concentrated(rho: float, delta: float) -> float:
     """The epsilon of a zero-concentrated loss: the least over orders, found by thirds because it has one valley."""
     if rho <= 0 or delta <= 0:
         return 0.0 if rho <= 0 else math.inf
-    at = lambda place: rho * (1 + math.exp(place)) + conversion(1 + math.exp(place), delta)
+    at = lambda x: rho * (1 + math.exp(x)) + conversion(1 + math.exp(x), delta)
     low, high = -20.0, 40.0
     for _ in range(200):
         third = (high - low) / 3
@@ -149,10 +149,10 @@ def at_infinity(each: Mechanism) -> Optional[float]:
     return math.inf
 
 
-def at_order(place: int, each: Mechanism) -> Optional[float]:
-    name, first, order = each[0], each[1], ORDERS[place]
+def at_order(index: int, each: Mechanism) -> Optional[float]:
+    name, first, order = each[0], each[1], ORDERS[index]
     if name == "curve":
-        return math.inf if first[place] is None else first[place]
+        return math.inf if first[index] is None else first[index]
     if name in ("pure", "box"):
         return pure(order, first / LOSS_UNITS) * LOSS_UNITS
     if name == "laplace":
@@ -196,7 +196,7 @@ def stated_delta(cost: Cost, names: tuple[str, ...]) -> int:
 
 def component(part: Part, rule: str, epsilon: int, cost: Cost) -> tuple[float, tuple[str, ...]]:
     if part.name == "order":
-        return total(cost, functools.partial(at_order, part.place))
+        return total(cost, functools.partial(at_order, part.index))
     if part.name == "infinity":
         return total(cost, at_infinity)
     if part.name == "rho":
@@ -223,12 +223,12 @@ def covers(amount: int, wanted: float) -> bool:
 
 
 def agrees(amount: int, wanted: float, roundings: int) -> bool:
-    """Whether it is also no more than ours, but for what rounding up adds."""
+    """Whether a charge is at most our number, apart from rounding up."""
     return wanted >= LARGEST_LOSS or amount <= wanted * (1 + NEAR) + roundings
 
 
 def promised(found: Filter) -> Optional[str]:
-    """Why the caps do not keep the promise of the ceiling, or nothing. `fixed` lists are looked at by `listed`."""
+    """Why the caps do not keep the ceiling; None if they do. `listed` checks `fixed` lists."""
     epsilon, delta = found.epsilon / LOSS_UNITS, found.delta / DELTA_UNITS
     kept = {part.name: part.cap for part in found.parts}
     if found.rule == "strong" and kept["rho"]:
@@ -236,7 +236,7 @@ def promised(found: Filter) -> Optional[str]:
         if reached > epsilon * (1 + SLACK):
             return f"its cap on rho allows epsilon {reached:.6g}"
     if found.rule == "renyi":
-        orders = [(ORDERS[part.place], part.cap) for part in found.parts if part.name == "order" and part.cap]
+        orders = [(ORDERS[part.index], part.cap) for part in found.parts if part.name == "order" and part.cap]
         used = math.fsum(share(order, (found.epsilon - cap) / LOSS_UNITS) for order, cap in orders)
         if used + kept["delta"] / DELTA_UNITS > delta * (1 + SLACK):
             return f"the shares of its orders add up to delta {used + kept['delta'] / DELTA_UNITS:.6g}"
@@ -244,7 +244,7 @@ def promised(found: Filter) -> Optional[str]:
 
 
 def listed(found: Filter) -> bool:
-    """Whether a fixed list keeps its ceiling by plain addition; the kernel may know better bounds."""
+    """Whether a fixed list keeps its ceiling by basic composition; the kernel may use tighter bounds."""
     for lane in (0, 1):
         own = [each for each in found.declarations if each.lane == lane]
         for first in {start for each in own for start, _ in each.blocks}:
@@ -258,7 +258,7 @@ def listed(found: Filter) -> bool:
 
 
 def loss(found: Filter, sums: list[int]) -> Optional[float]:
-    """The epsilon at the ceiling's delta that this much comes to; nothing where it is not simple to say."""
+    """The epsilon at the ceiling's delta for these sums; None if there is no simple formula."""
     delta = found.delta / DELTA_UNITS
     spent = list(zip(found.parts, sums))
     if found.rule == "basic":
@@ -266,7 +266,7 @@ def loss(found: Filter, sums: list[int]) -> Optional[float]:
     if found.rule == "strong":
         return concentrated(sums[0] / LOSS_UNITS, delta - found.parts[1].cap / DELTA_UNITS)
     if found.rule == "renyi":
-        # The room between the ceiling and an order's cap is the conversion at that order's own share of delta.
+        # The difference between the ceiling and an order's cap is the conversion at that order's share of delta.
         orders = [done + found.epsilon - part.cap for part, done in spent if part.name == "order" and part.cap]
         least = min([*orders, *(done for part, done in spent if part.name == "infinity")])
         return least / LOSS_UNITS if any(sums) else 0.0

@@ -1,7 +1,7 @@
 """Writes logs of format 1 by hand, for the tests of the auditor.
 
-It knows docs/reference/log-format.md and nothing of the auditor, so that the two can disagree. It writes whatever it is told to,
-wrong things too: every function returns bytes, and a test may cut, swap or replace them.
+It is written from docs/reference/log-format.md and shares no code with the auditor, so that the two can disagree. It also
+writes invalid logs: every function returns bytes, and a test may cut, swap or replace them.
 """
 
 import hashlib
@@ -67,7 +67,7 @@ def cost(*mechanisms: bytes, delta: int = 0) -> bytes:
 
 
 def filtered(rule: str, epsilon: int, delta: int, parts: Sequence[tuple], declared: Sequence[bytes] = ()) -> bytes:
-    """Each part is a name, for orders and declarations a place, and a cap."""
+    """Each part is a name, for orders and declarations an index, and a cap."""
     written = [bytes([PARTS[name]]) + numbers(*values) for name, *values in parts]
     return bytes([RULES[rule]]) + numbers(epsilon, delta) + many(written) + many(declared)
 
@@ -91,7 +91,7 @@ def added(stream: int, *keys: str) -> bytes:
 ENFORCED = b"\0"
 
 
-def vouched(author: str, reason: str) -> bytes:
+def attested(author: str, reason: str) -> bytes:
     return b"\1" + text(author) + text(reason)
 
 
@@ -147,11 +147,11 @@ Record = tuple[int, int, bytes, bytes, bytes]
 
 def chain(bodies: Sequence[bytes], start: int = 1_700_000_000_000) -> list[Record]:
     records, previous = [], NOWHERE
-    for place, body in enumerate(bodies):
-        time = start + place
-        said = b"sagelog1" + place.to_bytes(8, "little") + time.to_bytes(8, "little") + previous + body
-        found = hashlib.sha256(said).digest()
-        records.append((place, time, previous, body, found))
+    for index, body in enumerate(bodies):
+        time = start + index
+        hashed = b"sagelog1" + index.to_bytes(8, "little") + time.to_bytes(8, "little") + previous + body
+        found = hashlib.sha256(hashed).digest()
+        records.append((index, time, previous, body, found))
         previous = found
     return records
 

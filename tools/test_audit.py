@@ -2,7 +2,7 @@
 
     python3 -m unittest discover tools
 
-Logs are written by hand (`log_writer.py`), so that the reader is held against the page and not against itself.
+Logs are written by hand (`log_writer.py`), so that the reader is checked against the page and not against itself.
 """
 
 import contextlib
@@ -72,7 +72,7 @@ def up(value):
     return math.ceil(value * 1e12 * (1 + 1e-9))
 
 
-VOUCHED = w.vouched("ada", "a reason")
+ATTESTED = w.attested("ada", "a reason")
 LAPLACE = w.mechanism("laplace", EPSILON // 10, 3)
 GAUSSIAN = w.mechanism("gaussian", 50 * 10**9, 1, 1)
 SAMPLED = w.mechanism("sampled", 10**10, 4 * 10**9, 1, 1000)
@@ -90,7 +90,7 @@ CLEAN = {
     "nothing": [],
     "a life": BASE + [pure(), w.started(2), w.released(2), pure("two"), w.cancelled(5), pure("three"), w.started(7), w.burnt(7)],
     "exactly the ceiling": BASE + [pure(str(n)) for n in range(10)],
-    "room after a cancel": BASE + [pure(epsilon=EPSILON), w.cancelled(2), pure("two", EPSILON)],
+    "budget after a cancel": BASE + [pure(epsilon=EPSILON), w.cancelled(2), pure("two", EPSILON)],
     "two lanes": BASE + [w.charged("k", w.blocks((0, 2)), [w.cost(PURE)] * 2, [[[EPSILON // 10, 0]]] * 2)],
     "ranges": BASE + [pure(where=w.blocks((0, 0), (2, 2)))],
     "retired, others charged": BASE + [w.retired(0, w.blocks((2, 2))), w.retired(0, w.blocks((2, 2))), pure()],
@@ -109,17 +109,17 @@ CLEAN = {
     "sampled, renyi": under(renyi(), SAMPLED, [1, up(1000 * audit_price.sampled(24, 0.01, 4)), w.TOP]),
     "concentrated, strong": under(strong(), CONCENTRATED, [10**9, 0]),
     "pure, strong": under(strong(), PURE, [up(0.1 * math.tanh(0.05)), 0]),
-    "a box, vouched for": under(w.basic(EPSILON, DELTA), BOX, [EPSILON // 10, 7], door=VOUCHED, declared=1),
-    "a curve": under(renyi(), w.curve([None] * 18 + [5] + [None] * 14, 3), [3, 5, w.TOP], door=VOUCHED, declared=1),
+    "a box, attested": under(w.basic(EPSILON, DELTA), BOX, [EPSILON // 10, 7], door=ATTESTED, declared=1),
+    "a curve": under(renyi(), w.curve([None] * 18 + [5] + [None] * 14, 3), [3, 5, w.TOP], door=ATTESTED, declared=1),
     "declared before": [w.created("r", single(FIXED)), w.added(0, "a", "b")]
     + [w.charged(str(n), w.blocks((0, n % 2)), [w.cost(PURE), None], [[[1]], []]) for n in range(3)],
 }
 
-# What is planted, and a piece of what must be said of it.
+# Each violation, and a part of the message that must report it.
 FAULTS = {
     "above the cap": (BASE + [pure(str(n)) for n in range(11)], "record 12: is more than is left on block 0"),
     "above the joint cap": ([HALF, w.added(0, "x"), jointly("1", 0, EPSILON // 2), jointly("2", 1, EPSILON // 2 + 1)], "joint"),
-    "above delta": (under(renyi(), BOX, [DELTA, 1, EPSILON // 10], door=VOUCHED, declared=1), "is more than is left"),
+    "above delta": (under(renyi(), BOX, [DELTA, 1, EPSILON // 10], door=ATTESTED, declared=1), "is more than is left"),
     "above every order": (under(renyi(), GAUSSIAN, [1, CAP + 1, w.TOP]), "is more than is left"),
     "on a retired block": (BASE + [w.retired(0, w.blocks((1, 1))), pure()], "record 3: charges a retired block"),
     "started on a retired block": (BASE + [pure(), w.retired(0, w.blocks((1, 1))), w.started(2)], "starts on a retired"),
@@ -139,19 +139,19 @@ FAULTS = {
     "far too many blocks": (BASE + [pure(where=w.blocks((0, 2**32 - 1))), w.started(2)], "names block 4294967295"),
     "a block again": (BASE + [w.added(0, "a")], "adds a block whose key is taken"),
     "a stream again": (BASE + [BASE[0]], "a second time"),
-    "a closed door": (BASE + [pure(door=VOUCHED)], "the declared door"),
-    "a door that was closed": (
-        [w.created("r", single(w.basic(EPSILON, DELTA), declared=1)), w.added(0, "a", "b"), pure(door=VOUCHED)]
+    "a mode that is not allowed": (BASE + [pure(door=ATTESTED)], "uses the attested access mode"),
+    "a mode that was withdrawn": (
+        [w.created("r", single(w.basic(EPSILON, DELTA), declared=1)), w.added(0, "a", "b"), pure(door=ATTESTED)]
         + [w.changed(0, single(w.basic(EPSILON, DELTA)), "ada"), w.started(2)],
-        "starts through the declared door",
+        "starts in the attested access mode",
     ),
-    "nobody vouches": (under(w.basic(EPSILON, DELTA), BOX, [EPSILON // 10, 7], declared=1), "must vouch for"),
+    "not attested": (under(w.basic(EPSILON, DELTA), BOX, [EPSILON // 10, 7], declared=1), "must be attested"),
     "no lane": (BASE + [w.charged("k", w.blocks((0, 0)), [None, None], [[], []])], "charges no lane"),
     "amounts of another lane": (BASE + [w.charged("k", w.blocks((0, 0)), [w.cost(PURE), None], [[], [[5, 0]]])], "its amounts"),
     "loosened by one": (changes(single(w.basic(5, 5)), single(w.basic(6, 5)), "ada"), "without two names"),
     "loosened by one, twice": (changes(single(w.basic(5, 5)), single(w.basic(6, 5)), "ada", "ada"), "without two names"),
     "loosened by one and nobody": (changes(single(w.basic(5, 5)), single(w.basic(6, 5)), "ada", ""), "without two names"),
-    "a door opened by one": (changes(single(w.basic(5, 5)), single(w.basic(5, 5), declared=1), "ada"), "without two names"),
+    "a mode allowed by one": (changes(single(w.basic(5, 5)), single(w.basic(5, 5), declared=1), "ada"), "without two names"),
     "changed by nobody": (changes(single(w.basic(5, 5)), single(w.basic(4, 5))), "without a name"),
     "raised too far": (changes(single(w.basic(5, 5)), single(w.basic(17 * EPSILON, 5)), "ada", "bob"), "above 16"),
     "another rule": (changes(single(w.basic(EPSILON, DELTA)), single(strong()), "ada", "bob"), "another rule"),
@@ -168,12 +168,12 @@ FAULTS = {
     "gaussian below its rho": (under(strong(), GAUSSIAN, [up(0.9 / 5000), 1]), "rho is charged"),
     "gaussian below its epsilon": (under(w.basic(EPSILON, DELTA), GAUSSIAN, [10**10, 10**9], 10**9), "epsilon is charged"),
     "sampled below its curve": (under(renyi(), SAMPLED, [1, up(999 * audit_price.sampled(24, 0.01, 4)), w.TOP]), "order 18"),
-    "a curve below itself": (under(renyi(), w.curve([9] * 33, 3), [3, 8, 9], door=VOUCHED, declared=1), "order 18"),
+    "a curve below itself": (under(renyi(), w.curve([9] * 33, 3), [3, 8, 9], door=ATTESTED, declared=1), "order 18"),
     "what was not declared": (
         [w.created("r", single(FIXED)), w.added(0, "a", "b"), w.charged("k", w.blocks((0, 0)), [w.cost(LAPLACE), None], [[[1]], []])],
         "not one use of what was declared",
     ),
-    "needless digits": (BASE + [b"\x04\x82\x00"], "needless digits"),
+    "redundant digits": (BASE + [b"\x04\x82\x00"], "redundant digits"),
     "trailing bytes": (BASE + [pure() + b"\0"], "record 2: has bytes after its end"),
     "a cut event": (BASE + [pure()[:-1]], "ends too early"),
     "no event": (BASE + [b""], "ends too early"),
@@ -185,7 +185,7 @@ FAULTS = {
     "no blocks": (BASE + [pure(where=w.blocks())], "is not from 1 to"),
     "a filter out of shape": ([w.created("r", single(w.filtered("basic", 5, 5, [("delta", 5), ("epsilon", 5)])))], "components"),
     "a cap above the ceiling": ([w.created("r", single(w.filtered("basic", 5, 5, [("epsilon", 6), ("delta", 5)])))], "components"),
-    "a false snapshot": (BASE + [w.snapshot(bytes(32))], "record 2: vouches for a state"),
+    "a false snapshot": (BASE + [w.snapshot(bytes(32))], "record 2: commits to a state"),
     "a note that is no JSON": ([w.note("catalog", b"{")], "cannot be read"),
 }
 
@@ -196,19 +196,19 @@ def framed(files):
     return b"".join(len(part).to_bytes(8, "little") + part for part in parts)
 
 
-class Place(unittest.TestCase):
+class Directory(unittest.TestCase):
     """A directory of its own for each test."""
 
     def setUp(self):
-        place = tempfile.TemporaryDirectory()
-        self.addCleanup(place.cleanup)
-        self.place = pathlib.Path(place.name)
+        directory = tempfile.TemporaryDirectory()
+        self.addCleanup(directory.cleanup)
+        self.directory = pathlib.Path(directory.name)
 
     def audited(self, records, head=None, kept=None):
         """The result and the exit code for a log of these records."""
-        (self.place / "log.db").unlink(missing_ok=True)
-        w.store(self.place, records, kept)
-        return self.printed([str(self.place), "--json", *(["--head", head] if head else [])])
+        (self.directory / "log.db").unlink(missing_ok=True)
+        w.store(self.directory, records, kept)
+        return self.printed([str(self.directory), "--json", *(["--head", head] if head else [])])
 
     def printed(self, arguments):
         out = io.StringIO()
@@ -222,7 +222,7 @@ class Place(unittest.TestCase):
         self.assertTrue(any(what in each for each in result["violations"]), (what, result["violations"]))
 
 
-class Logs(Place):
+class Logs(Directory):
     def test_clean_logs_pass(self):
         for name, bodies in CLEAN.items():
             with self.subTest(name):
@@ -269,26 +269,26 @@ class Logs(Place):
     def test_a_cut_tail_is_found_by_the_file_or_by_a_head(self):
         sound = w.chain(CLEAN["a life"])
         end = (len(sound), sound[-1][4])
-        self.assertFound(sound[:-1], "the log ends elsewhere", kept=end)
+        self.assertFound(sound[:-1], "the stored head is not that of the last record", kept=end)
         self.assertFound(sound[:-1], "the given head is not in this log", head=f"{end[0]}:{end[1].hex()}")
         for length in (0, 1, len(sound)):
             before = sound[length - 1][4] if length else bytes(32)
             self.assertEqual(self.audited(sound, head=f"{length}:{before.hex()}")[1], 0)
 
     def test_a_policy_that_was_rewritten_and_chained_anew_is_found_by_any_exported_head(self):
-        """Whoever can write the log can chain it anew: only a head that left the machine shows that."""
+        """A writer of the log can rewrite the hash chain: only an exported head shows that."""
         spent = [pure(), w.started(2), w.released(2)]
         true = w.chain(BASE + spent)
         forged = w.chain([w.created("rides", single(w.basic(16 * EPSILON, DELTA))), BASE[1]] + spent)
         self.assertEqual(self.audited(forged)[1], 0)
         for number, _, _, _, found in true:
-            file = self.place / "head"
+            file = self.directory / "head"
             file.write_text(f"sage-head-2 {number + 1} {found.hex()} 0 {'0' * 64} {'0' * 128}\n")
             self.assertEqual(self.audited(true, head=str(file))[1], 0)
             self.assertFound(forged, "the given head is not in this log", head=str(file))
         # The heads of a bundle are compared without asking.
-        (self.place / "heads").mkdir()
-        file.rename(self.place / "heads" / "0")
+        (self.directory / "heads").mkdir()
+        file.rename(self.directory / "heads" / "0")
         self.assertEqual(self.audited(true)[0]["heads_checked"], 1)
         self.assertFound(forged, "the given head is not in this log")
 
@@ -297,9 +297,9 @@ class Logs(Place):
         lines = (CRATES / "sage-kernel/tests/golden/format-1.txt").read_text().splitlines()
         read = 0
         for body in (bytes.fromhex(line.split()[1]) for line in lines):
-            for place in range(len(body) * 8):
+            for bit in range(len(body) * 8):
                 other = bytearray(body)
-                other[place // 8] ^= 1 << place % 8
+                other[bit // 8] ^= 1 << bit % 8
                 try:
                     audit_log.event(bytes(other))
                     read += 1
@@ -319,10 +319,10 @@ class Logs(Place):
         self.assertEqual(len(set(names)), 11)
 
     def test_the_golden_file_is_clean(self):
-        shutil.copy(CRATES / "sage-engine/tests/golden/log-format-1.db", self.place / "log.db")
-        result, code = self.printed([str(self.place), "--json"])
+        shutil.copy(CRATES / "sage-store/tests/golden/log-format-1.db", self.directory / "log.db")
+        result, code = self.printed([str(self.directory), "--json"])
         self.assertEqual((code, result["head"]["length"], result["prices"]), (0, 8, {"agreed": 2}))
-        self.assertEqual([each.name for each in self.place.iterdir()], ["log.db"])
+        self.assertEqual([each.name for each in self.directory.iterdir()], ["log.db"])
 
     def test_a_true_snapshot_passes(self):
         bodies = BASE + [pure(), w.started(2), pure("two"), w.retired(0, w.blocks((2, 2)))]
@@ -337,20 +337,20 @@ class Logs(Place):
         result, code = self.audited(w.chain([*bodies, w.snapshot(hashlib.sha256(state).digest())]))
         self.assertEqual((code, result["violations"]), (0, []))
 
-    def test_usage_is_told(self):
-        for arguments in ([], [str(self.place)], [str(self.place), "--head", "5"]):
+    def test_wrong_usage_is_an_error(self):
+        for arguments in ([], [str(self.directory)], [str(self.directory), "--head", "5"]):
             with contextlib.redirect_stderr(io.StringIO()), self.assertRaises(SystemExit) as left:
                 audit.main(arguments)
             self.assertEqual(left.exception.code, 2)
 
     def test_it_runs_as_a_program_and_speaks_to_people(self):
-        w.store(self.place, w.chain(CLEAN["a life"]))
-        ran = subprocess.run([sys.executable, str(HERE / "audit.py"), str(self.place)], capture_output=True, text=True)
+        w.store(self.directory, w.chain(CLEAN["a life"]))
+        ran = subprocess.run([sys.executable, str(HERE / "audit.py"), str(self.directory)], capture_output=True, text=True)
         self.assertEqual((ran.returncode, ran.stderr, ran.stdout.splitlines()[-1]), (0, "", "agreed"))
         self.assertIn("largest loss 0.2 (block 'a', train lane), ceiling 1 at delta 1e-06", ran.stdout)
 
 
-class Loop(Place):
+class Loop(Directory):
     """A run of a pipeline, from the choice to the release."""
 
     FILES = {"graph.json": b"{}", "model.onnx": b"weights" * 300, "tables/speed.parquet": b"PAR1 0.5 PAR1"}
@@ -370,11 +370,11 @@ class Loop(Place):
 
     def run_of(self, report, released=None, key="run 1 attempt 1", purpose="run 1 of line"):
         content = self.form(report) if released is None else released
-        shutil.rmtree(self.place / "releases", ignore_errors=True)
-        (self.place / "releases").mkdir()
+        shutil.rmtree(self.directory / "releases", ignore_errors=True)
+        (self.directory / "releases").mkdir()
         if report["release"] == self.RELEASE:
             self.shelve(self.RELEASE, self.FILES)
-        reports = self.place / "releases" / "reports"
+        reports = self.directory / "releases" / "reports"
         reports.mkdir()
         (reports / f"{audit_blake3.digest(content).hex()}.json").write_bytes(content)
         chosen = self.step(step="chosen", attempt={"serial": 1}, blocks=[[0, 1]], resources=[0, 0, 0, 0])
@@ -385,7 +385,7 @@ class Loop(Place):
 
     def shelve(self, digest, files):
         for name, content in files.items():
-            path = self.place / "releases" / digest / name
+            path = self.directory / "releases" / digest / name
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_bytes(content)
 
@@ -395,13 +395,13 @@ class Loop(Place):
         self.shelve(digest, self.STATISTIC)
         result, code = self.audited(records)
         self.assertEqual((code, result["violations"], result["files_checked"]["releases"]), (0, [], 1))
-        (self.place / "releases" / digest / "statistic.parquet").write_bytes(b"PAR1 18 PAR1")
+        (self.directory / "releases" / digest / "statistic.parquet").write_bytes(b"PAR1 18 PAR1")
         self.assertFound(records, "its files are not those that were released")
 
     def test_releases_that_are_not_what_the_log_says_are_found(self):
         """Altered weights, a missing model file, a changed feature table and a smuggled release were all "agreed"."""
         records = w.chain(self.run_of(self.report()))
-        folder = self.place / "releases" / self.RELEASE
+        folder = self.directory / "releases" / self.RELEASE
         other = {**self.FILES, "model.onnx": b"another model"}
         changed, smuggled = "its files are not those that were released", "no event of the log released it"
         for name, plant, what in [
@@ -412,21 +412,21 @@ class Loop(Place):
             ("a renamed file", lambda: (folder / "graph.json").rename(folder / "graph.txt"), changed),
             ("no file", lambda: shutil.rmtree(folder), "has no folder with files"),
             ("a smuggled release", lambda: self.shelve(audit_blake3.derived("sage bundle 1", framed(other)).hex(), other), smuggled),
-            ("a smuggled file", lambda: (self.place / "releases" / "model.onnx").touch(), smuggled),
-            ("a forged report", lambda: (self.place / "releases/reports/x.json").touch(), "another digest than its name"),
-            ("a smuggled report", lambda: (self.place / "releases/reports" / f"{audit_blake3.digest(b'{}').hex()}.json").write_bytes(b"{}"), "no event"),
+            ("a smuggled file", lambda: (self.directory / "releases" / "model.onnx").touch(), smuggled),
+            ("a forged report", lambda: (self.directory / "releases/reports/x.json").touch(), "another digest than its name"),
+            ("a smuggled report", lambda: (self.directory / "releases/reports" / f"{audit_blake3.digest(b'{}').hex()}.json").write_bytes(b"{}"), "no event"),
         ]:
             with self.subTest(name):
                 self.assertEqual(self.audited(records)[1], 0)
                 plant()
                 self.assertFound(records, what)
-                shutil.rmtree(self.place / "releases")
+                shutil.rmtree(self.directory / "releases")
                 self.run_of(self.report())
 
     def test_an_empty_folder_of_a_killed_process_is_no_release(self):
         """A process killed between making the folder of a release and its first file left a "violation"."""
         records = w.chain(self.run_of(self.report()))
-        left = self.place / "releases" / ("cd" * 32) / "tables"
+        left = self.directory / "releases" / ("cd" * 32) / "tables"
         left.mkdir(parents=True)
         result, code = self.audited(records)
         self.assertEqual((code, result["violations"]), (0, []))
@@ -462,18 +462,18 @@ class Loop(Place):
         bodies = BASE + [note(note="rows-ingested", manifest=manifest.hex())]
         parts = {"day=1": rows, "_quarantine": aside}
         for block, content in parts.items():
-            (self.place / "blocks/rides" / block).mkdir(parents=True)
-            (self.place / "blocks/rides" / block / name).write_bytes(content)
+            (self.directory / "blocks/rides" / block).mkdir(parents=True)
+            (self.directory / "blocks/rides" / block / name).write_bytes(content)
         result, code = self.audited(w.chain(bodies))
         self.assertEqual((code, result["violations"], result["files_checked"]["parts"]), (0, [], 2))
         for block, content in parts.items():
-            file = self.place / "blocks/rides" / block / name
+            file = self.directory / "blocks/rides" / block / name
             file.write_bytes(content + b" ")
             self.assertFound(w.chain(bodies), "is not the file that was ingested")
             file.unlink()
             self.assertFound(w.chain(bodies), "is missing")
             file.write_bytes(content)
-        (self.place / "blocks/rides/day=1" / name).unlink()
+        (self.directory / "blocks/rides/day=1" / name).unlink()
         deleted = note(note="blocks-deleted", blocks=["day=1"])
         self.assertEqual(self.audited(w.chain(bodies + [deleted]))[1], 0)
 
@@ -490,7 +490,7 @@ class Loop(Place):
             ("released twice", again, "of 2 releases"),
             ("not released", sound[:6] + sound[7:], "of 0 releases"),
             ("another's charge", self.run_of(self.report(), key="other", purpose=""), "by a grant of something else"),
-            ("said to be charged", sound[:3] + [sound[4]], "said to be charged and is not"),
+            ("noted as charged", sound[:3] + [sound[4]], "noted as charged and is not"),
             ("charged under another key", self.run_of(self.report(), key="other"), "no attempt of it was chosen"),
             ("charged unchosen", BASE + [pure("run 1 attempt 1", purpose="run 1 of line")], "no attempt of it was chosen"),
             ("charged twice", sound + [pure("more", purpose="run 1 of line")], "no attempt of it was chosen"),

@@ -1,4 +1,4 @@
-// What a person does on the pages: logs in, goes by keyboard, asks a model, verifies the log, waits for something.
+// Actions of a user: log in, navigate by keyboard, request a prediction, verify the log, wait for an event.
 
 export async function signIn(page, address, token) {
   await page.goto(`${address}/login`);
@@ -69,7 +69,7 @@ export async function form(page, address, check) {
   await page.getByLabel("distance").fill("2.5");
   await page.getByLabel("payment").selectOption("card");
   await page.getByLabel("pickup").fill("2026-11-02T08:15:00");
-  await page.getByRole("button", { name: "Ask" }).click();
+  await page.getByRole("button", { name: "Show the result" }).click();
   const answer = await page.locator("form [role=status]").innerText();
   check(/The prediction is -?\d/.test(answer), `the model answers "${answer}"`);
   check((await page.getByLabel("distance").inputValue()) === "2.5", "what was filled in is gone");
@@ -79,7 +79,7 @@ export async function form(page, address, check) {
   check((await page.getByRole("alert").innerText()).includes("from 0 to 100"), "a wrong value is not told");
   await page.goto(`${address}/releases/speed-by-hour/1`);
   await page.getByLabel("key").selectOption("17");
-  await page.getByRole("button", { name: "Ask" }).click();
+  await page.getByRole("button", { name: "Show the result" }).click();
   const line = await page.locator("form [role=status]").innerText();
   check(/at least .* at most/.test(line), `the statistic answers "${line}"`);
 }

@@ -1,8 +1,7 @@
-// Walks through every page of a running server in a real browser and holds each against what pages promise.
+// Opens every page of a running server in a real browser and checks it.
 //
-// It is started by the test `pages_hold_in_a_browser`, which has made a directory with runs in every state and says
-// in SAGE_WALK (JSON) where the server is, who has which token, and where things go. What fails is printed; all
-// checks run.
+// The test `pages_hold_in_a_browser` starts it, with a directory that has runs in every state. SAGE_WALK (JSON) contains
+// the address of the server, the tokens and the output folder. All checks run, and failures are printed.
 
 import { readFileSync, mkdirSync, rmSync, statSync, writeFileSync } from "node:fs";
 import { createRequire } from "node:module";
@@ -15,7 +14,7 @@ const { chromium } = require("playwright-core");
 const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 
 const failures = [];
-// Whether what does not hold is told at once; in the sample it is to be found.
+// Whether a failure is printed at once. The sample page must fail.
 let telling = true;
 const counts = { pages: 0, audits: 0, screenshots: 0, requests: 0, checks: 0 };
 
@@ -30,7 +29,7 @@ function check(holds, text) {
 /** A page that tells of whatever it asks elsewhere, and of every error. */
 async function watched(context, who) {
   const page = await context.newPage();
-  // A machine that is busy with other things is no fault of a page.
+  // A busy machine is not a failure of the page.
   page.setDefaultTimeout(180_000);
   page.expected = [];
   page.on("request", (request) => {
@@ -192,7 +191,7 @@ async function consumer(browser) {
   for (const path of await reachable(page, ["/", "/runs", "/releases"])) {
     await looked(page, "consumer", path);
     const text = await page.locator("main").innerText();
-    // What is simulated is nobody's: there something may wait.
+    // Simulated runs belong to no user, so some may wait.
     const telling = path.startsWith("/simulate") ? /\bhour=2026-09-28\b/ : /\b(hour=2026-09-28|retired|waiting|rejected)\b/;
     check(!telling.test(text), `consumer ${path} tells of a stream`);
   }

@@ -38,8 +38,8 @@ def rows():
     generator = np.random.default_rng(7)
     features = np.zeros((ROWS, FIELDS * VALUES + 1), dtype=np.float32)
     for field in range(FIELDS):
-        places = field * VALUES + generator.integers(0, VALUES, ROWS)
-        features[np.arange(ROWS), places] = 1
+        columns = field * VALUES + generator.integers(0, VALUES, ROWS)
+        features[np.arange(ROWS), columns] = 1
     features[:, -1] = 1
     return features, generator.random(ROWS, dtype=np.float32)
 

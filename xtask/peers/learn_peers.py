@@ -6,7 +6,7 @@ kinds of rows are those of `crates/sage-learn/benches/learn.rs`. A peer's step b
 ready in memory; drawing it is left out, which favours the peer. Prints one JSON object a line, `name`, `peer`
 (rows a second, the best of several steps) and `unit`.
 
-The allocator is told to keep memory, without which the system's page faults take most of the time that
+The allocator is set to keep memory, without which the system's page faults take most of the time that
 gradients of single rows need. Run without arguments for all measurements, or with the names of some.
 """
 
@@ -35,40 +35,40 @@ if ALLOWED and torch.backends.cpu.get_cpu_capability().lower() != ALLOWED:
 LEAST_STEPS = 6
 SECONDS = 4.0
 FIELDS = 26
-PLACES = 1000
+CATEGORIES = 1000
 
 
 class Criteo(nn.Module):
     def __init__(self):
         super().__init__()
-        self.tables = nn.ModuleList([nn.Embedding(PLACES, 8) for _ in range(FIELDS)])
+        self.tables = nn.ModuleList([nn.Embedding(CATEGORIES, 8) for _ in range(FIELDS)])
         self.layers = nn.Sequential(
             nn.Linear(13 + 8 * FIELDS, 1024), nn.ReLU(), nn.Linear(1024, 32), nn.ReLU(), nn.Linear(32, 1)
         )
 
-    def forward(self, numbers, places):
-        looked_up = [table(places[:, field]) for field, table in enumerate(self.tables)]
-        return self.layers(torch.cat([numbers, *looked_up], 1))
+    def forward(self, numbers, categories):
+        embedded = [table(categories[:, field]) for field, table in enumerate(self.tables)]
+        return self.layers(torch.cat([numbers, *embedded], 1))
 
 
 class Logistic(nn.Module):
-    """The places as indices, which is the fastest way either tool has for them."""
+    """The categories as indices, the fastest form in either tool."""
 
     def __init__(self):
         super().__init__()
         self.numbers = nn.Linear(13, 1)
-        self.places = nn.Embedding(FIELDS * PLACES, 1)
+        self.embedding = nn.Embedding(FIELDS * CATEGORIES, 1)
 
-    def forward(self, numbers, places):
-        return self.numbers(numbers) + self.places(places).sum(1)
+    def forward(self, numbers, categories):
+        return self.numbers(numbers) + self.embedding(categories).sum(1)
 
 
 class DenseLogistic(nn.Module):
-    """The places as a row of zeros and ones."""
+    """The categories as one-hot rows."""
 
     def __init__(self):
         super().__init__()
-        self.all = nn.Linear(13 + FIELDS * PLACES, 1)
+        self.all = nn.Linear(13 + FIELDS * CATEGORIES, 1)
 
     def forward(self, inputs):
         return self.all(inputs)
@@ -85,18 +85,18 @@ def taxi():
 
 
 def criteo():
-    places = torch.randint(0, PLACES, (1024, FIELDS))
-    return Criteo(), (torch.rand(1024, 13), places), torch.randint(0, 2, (1024, 1)).float(), nn.BCEWithLogitsLoss
+    categories = torch.randint(0, CATEGORIES, (1024, FIELDS))
+    return Criteo(), (torch.rand(1024, 13), categories), torch.randint(0, 2, (1024, 1)).float(), nn.BCEWithLogitsLoss
 
 
 def logistic():
-    places = torch.randint(0, PLACES, (512, FIELDS)) + PLACES * torch.arange(FIELDS)
-    return Logistic(), (torch.rand(512, 13), places), torch.randint(0, 2, (512, 1)).float(), nn.BCEWithLogitsLoss
+    categories = torch.randint(0, CATEGORIES, (512, FIELDS)) + CATEGORIES * torch.arange(FIELDS)
+    return Logistic(), (torch.rand(512, 13), categories), torch.randint(0, 2, (512, 1)).float(), nn.BCEWithLogitsLoss
 
 
 def dense_logistic():
-    _, (numbers, places), labels, loss = logistic()
-    ones = torch.zeros(512, FIELDS * PLACES).scatter_(1, places, 1.0)
+    _, (numbers, categories), labels, loss = logistic()
+    ones = torch.zeros(512, FIELDS * CATEGORIES).scatter_(1, categories, 1.0)
     return DenseLogistic(), (torch.cat([numbers, ones], 1),), labels, loss
 
 
@@ -162,11 +162,11 @@ MEASUREMENTS = {
 
 
 def main():
-    asked = sys.argv[1:]
+    requested = sys.argv[1:]
     for threads, behind in ((1, ""), (2, "_2")):
         torch.set_num_threads(threads)
         for name, measure in MEASUREMENTS.items():
-            if not asked or name + behind in asked:
+            if not requested or name + behind in requested:
                 print(json.dumps({"name": name + behind, "peer": measure(), "unit": "rows/s"}), flush=True)
 
 

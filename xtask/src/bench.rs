@@ -5,6 +5,8 @@
 //! environment. Both print one JSON object per line, and results are paired by name. If the peer is a
 //! server, our program measures both alternately and prints both numbers.
 
+mod build;
+
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -51,7 +53,7 @@ const SUITES: &[Suite] = &[
         programs: &[
             ("sage-learn", "learn", &[]),
             ("sage-learn", "linear", &[]),
-            ("sage-learn", "predict", &[]),
+            ("sage-model", "predict", &[]),
             ("sage-learn", "loops", &[]),
             ("sage-engine", "scan", &["group_by_mean"]),
         ],
@@ -71,7 +73,7 @@ const SUITES: &[Suite] = &[
     },
     Suite {
         name: "loop",
-        programs: &[("sage-engine", "loop", &[]), ("sage-learn", "predict", &[])],
+        programs: &[("sage-engine", "loop", &[]), ("sage-model", "predict", &[])],
         peers: Peers::BuiltIn,
     },
     Suite {
@@ -118,6 +120,9 @@ struct Options<'a> {
 }
 
 pub(crate) fn run(words: &[&str]) -> Result<(), Failure> {
+    if words.contains(&"build") {
+        return build::run(words);
+    }
     let options = options(words)?;
     let suite = options.suite;
     if let Some(arch) = options.arch {
@@ -164,7 +169,7 @@ fn options<'a>(words: &[&str]) -> Result<Options<'a>, Failure> {
         }
     }
     let suite = SUITES.iter().find(|suite| names == [suite.name]);
-    let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).collect();
+    let known: Vec<&str> = SUITES.iter().map(|suite| suite.name).chain(["build"]).collect();
     let suite = suite.ok_or_else(|| format!("bench: name one of {}", known.join(", ")))?;
     if arch.is_some() && suite.name != "learn" {
         return Err("bench: --arch works only with learn; the other suites have no vectorised loops".to_owned());

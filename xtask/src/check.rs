@@ -1,5 +1,5 @@
-//! `cargo xtask check`: exactly what CI runs. Every step runs, even after one has failed, and the summary
-//! at the end lists the failures.
+//! `cargo xtask check`: exactly what CI runs. It first prints the expected time and the steps. Every step runs, even
+//! after one has failed, and the summary at the end lists the failures.
 
 use std::path::Path;
 use std::process::Command;
@@ -9,6 +9,11 @@ use crate::workspace::{self, Failure};
 use crate::{bench, bucket, coq, deny, instructions, packages, pages, seeded, tidy};
 
 const EXPERIMENTS: &str = "experiments/Cargo.toml";
+
+const FUZZ: &str = "fuzz/Cargo.toml";
+
+/// The expected times, printed before the first step.
+const TIMES: &str = "xtask/check-times.toml";
 
 /// The work of a step.
 enum Work {
@@ -33,13 +38,18 @@ pub(crate) fn everyday() -> Result<(), Failure> {
     if packages::in_ci() {
         steps.insert(0, call("packages", packages::for_tests));
     }
+    println!("{}", introduction("everyday", &workspace::read(TIMES)?, &steps)?);
     perform(steps)
 }
 
 /// The everyday steps and those that need large installs. Changes to the parts they cover must pass them.
 pub(crate) fn everything() -> Result<(), Failure> {
     let mut steps = everyday_steps()?;
-    steps.insert(0, call("packages", packages::for_tests));
+    steps.splice(0..0, [call("packages", packages::for_tests), call("install cargo-deny", deny::install)]);
+    let target = workspace::target_directory()?;
+    let lint = ["clippy", "--manifest-path", FUZZ, "--all-targets", "--", "-D", "warnings"];
+    steps.push(beside("lint fuzz targets", &target, &lint));
+    steps.push(beside("fuzz targets on their seeds", &target, &["test", "--manifest-path", FUZZ]));
     steps.push(call("lemmas in Coq", coq::check));
     steps.push(call("bundles in Python", bundles_in_python));
     steps.push(call("own code in Python", own_code_in_python));
@@ -53,6 +63,7 @@ pub(crate) fn everything() -> Result<(), Failure> {
     steps.push(call("bench engine, with peers", || bench::run(&["engine"])));
     steps.push(call("bench loop", || bench::run(&["loop"])));
     steps.push(call("bench server, with peers", || bench::run(&["server"])));
+    println!("{}", introduction("all", &workspace::read(TIMES)?, &steps)?);
     perform(steps)
 }
 
@@ -67,19 +78,20 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
         cargo("test", &["test", "--workspace", "--exclude", "sage-kernel", "--no-fail-fast"]),
         cargo("test kernel", &[&["test"], &seeded_kernel[..]].concat()),
         // The compile errors differ without seeded noise.
-        cargo("compile-fail tests without seeded noise", &["test", "-p", "sage-kernel", "--test", "doors"]),
+        cargo("compile-fail tests without seeded noise", &["test", "-p", "sage-kernel", "--test", "compile_fail"]),
         call("auditor", auditor),
     ];
     if workspace::exists(EXPERIMENTS) {
         let manifest = ["--manifest-path", EXPERIMENTS];
         let lint = [&["clippy"], &manifest[..], &deny_warnings].concat();
         steps.extend([
-            experiments("format experiments", &target, &["fmt", manifest[0], manifest[1], "--check"]),
-            experiments("lint experiments", &target, &lint),
-            experiments("test experiments", &target, &[&["test"], &manifest[..]].concat()),
+            beside("format experiments", &target, &["fmt", manifest[0], manifest[1], "--check"]),
+            beside("lint experiments", &target, &lint),
+            beside("test experiments", &target, &[&["test"], &manifest[..]].concat()),
         ]);
     }
     steps.extend([
+        beside("format fuzz targets", &target, &["fmt", "--manifest-path", FUZZ, "--check"]),
         call("tidy", tidy::check),
         call("deny", deny::check),
         documentation(),
@@ -132,7 +144,8 @@ fn cargo(name: &'static str, arguments: &[&str]) -> Step {
     Step { name, work: Work::Run(workspace::cargo(arguments)) }
 }
 
-fn experiments(name: &'static str, target: &Path, arguments: &[&str]) -> Step {
+/// Cargo on a workspace beside the product's, with the same target directory.
+fn beside(name: &'static str, target: &Path, arguments: &[&str]) -> Step {
     let mut command = workspace::cargo(arguments);
     command.env("CARGO_TARGET_DIR", target);
     Step { name, work: Work::Run(command) }
@@ -148,13 +161,32 @@ fn call(name: &'static str, function: fn() -> Result<(), Failure>) -> Step {
     Step { name, work: Work::Call(function) }
 }
 
+/// The expected time of a run, from the section of `TIMES` with this name, and the steps.
+fn introduction(section: &str, times: &str, steps: &[Step]) -> Result<String, Failure> {
+    let table: toml::Table = times.parse().map_err(|error| format!("{TIMES}: {error}"))?;
+    let missing = |key: &str| format!("{TIMES}: `{key}` of `{section}` is missing or has the wrong type");
+    let value = |key: &str| table.get(section).and_then(|section| section.get(key)).ok_or_else(|| missing(key));
+    let minutes = |key: &str| value(key)?.as_integer().ok_or_else(|| missing(key));
+    let basis = value("basis")?.as_str().ok_or_else(|| missing("basis"))?;
+    let cores = table.get("cores").and_then(toml::Value::as_integer).ok_or_else(|| missing("cores"))?;
+    let names: Vec<&str> = steps.iter().map(|step| step.name).collect();
+    Ok(format!(
+        "check: about {} minutes from a clean target directory and {} with a warm one, on {cores} cores \
+         ({basis}; the figures are in {TIMES})\ncheck: {} steps: {}",
+        minutes("clean")?,
+        minutes("warm")?,
+        names.len(),
+        names.join(", ")
+    ))
+}
+
 fn perform(steps: Vec<Step>) -> Result<(), Failure> {
     let outcomes: Vec<Outcome> = steps.into_iter().map(perform_step).collect();
     let time: Duration = outcomes.iter().map(|outcome| outcome.time).sum();
     println!("\n{}", summary(&outcomes));
     let failed = outcomes.iter().filter(|outcome| outcome.failure.is_some()).count();
     let good = outcomes.len() - failed;
-    println!("check: {good} of {} steps good, {:.0} s", outcomes.len(), time.as_secs_f64());
+    println!("check: {good} of {} steps good, {:.1} minutes", outcomes.len(), time.as_secs_f64() / 60.0);
     if failed == 0 { Ok(()) } else { Err(format!("check: {failed} steps bad")) }
 }
 
@@ -189,8 +221,28 @@ fn summary(outcomes: &[Outcome]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::{call, perform};
+    use super::{TIMES, call, introduction, perform};
+    use crate::workspace;
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    #[test]
+    fn the_introduction_states_the_expected_time_and_the_steps() {
+        let steps = [call("format", || Ok(())), call("lint", || Ok(()))];
+        let times = "cores = 2\n[everyday]\nclean = 90\nwarm = 15\nbasis = \"measured 2026-11-18\"\n";
+        let printed = introduction("everyday", times, &steps).unwrap();
+        assert!(printed.contains("about 90 minutes from a clean target directory and 15 with a warm one, on 2 cores"));
+        assert!(printed.contains("measured 2026-11-18") && printed.contains("2 steps: format, lint"));
+        assert!(introduction("all", times, &steps).is_err());
+        assert!(introduction("everyday", "cores = 2\n[everyday]\nclean = 90\n", &steps).is_err());
+    }
+
+    #[test]
+    fn the_recorded_times_can_be_read() {
+        let times = workspace::read(TIMES).unwrap();
+        for section in ["everyday", "all"] {
+            assert!(introduction(section, &times, &[]).is_ok(), "{section}");
+        }
+    }
 
     static AFTER: AtomicUsize = AtomicUsize::new(0);
 

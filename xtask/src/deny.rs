@@ -1,194 +1,86 @@
-//! Checks the licences, sources and duplicate versions of dependencies.
+//! Checks which dependencies the product may have.
 //!
-//! Uses cargo-deny if it is installed. Otherwise the lists in deny.toml are checked against cargo's
-//! metadata, which is less thorough because licence texts are not read.
+//! Licences, sources and duplicates are checked by cargo-deny, with the rules in deny.toml. It is a large install, so
+//! `check` runs it only where it is installed already; `check --all` installs it. The rule that breaks the
+//! build in a way that is hard to read, a second version of Arrow, is checked here without any install.
+//! The reasons are in docs/internals/decisions/0071-cargo-deny.md.
 
-use std::collections::BTreeMap;
-use std::process::{Command, Stdio};
+use std::collections::BTreeSet;
 
-use serde_json::Value;
+use crate::workspace::{self, Failure};
 
-use crate::workspace::{self, Failure, list, text};
+/// The version of cargo-deny that reads deny.toml.
+const VERSION: &str = "0.20.2";
 
-/// Cargo's name for the public registry, in two parts because `tidy` bans its host name in files.
-const PUBLIC_REGISTRY: &str = concat!("registry+https://github.com/rust-lang/crates", ".io-index");
+/// Crates whose types pass between packages, so that the dependency graph may contain only one version.
+const SINGLE_VERSION: [&str; 3] = ["arrow-array", "arrow-schema", "parquet"];
 
-/// The lists of deny.toml that the fallback check uses.
-struct Lists {
-    licences: Vec<String>,
-    one_version: Vec<String>,
-}
-
+/// Checks for duplicates of `SINGLE_VERSION`, and runs cargo-deny where it is installed.
 pub(crate) fn check() -> Result<(), Failure> {
+    let findings = duplicates(&workspace::read("Cargo.lock")?)?;
+    if !findings.is_empty() {
+        return Err(format!("deny: {}", findings.join("; ")));
+    }
+    if !installed() {
+        println!("cargo-deny {VERSION} is not installed: licences and sources are checked by `check --all`");
+        return Ok(());
+    }
+    // The advisory database is left out because it cannot be fetched everywhere.
+    workspace::run(&mut workspace::cargo(&["deny", "--locked", "check", "bans", "licenses", "sources"]))
+}
+
+/// Installs cargo-deny unless the pinned version is installed.
+pub(crate) fn install() -> Result<(), Failure> {
     if installed() {
-        let arguments = ["deny", "check", "bans", "licenses", "sources"];
-        return workspace::run(&mut workspace::cargo(&arguments));
+        return Ok(());
     }
-    println!("cargo-deny is not installed: checking deny.toml against cargo metadata instead");
-    let lists = lists(&workspace::read("deny.toml")?)?;
-    let metadata = workspace::metadata("Cargo.toml")?;
-    for warning in duplicates(&metadata) {
-        println!("warning: {warning}");
-    }
-    let findings = findings(&metadata, &lists);
-    for finding in &findings {
-        println!("{finding}");
-    }
-    if findings.is_empty() { Ok(()) } else { Err(format!("deny: {} findings", findings.len())) }
+    println!("installing cargo-deny {VERSION}, which takes some minutes");
+    let arguments = ["install", "cargo-deny", "--locked", "--force", "--version", VERSION];
+    workspace::run(&mut workspace::cargo(&arguments))
 }
 
+/// Whether cargo-deny is installed in the pinned version.
 fn installed() -> bool {
-    let mut command = Command::new("cargo-deny");
-    let status = command.arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
-    status.is_ok_and(|status| status.success())
+    let output = workspace::cargo(&["deny", "--version"]).output();
+    output.is_ok_and(|output| output.status.success() && is_pinned(&String::from_utf8_lossy(&output.stdout)))
 }
 
-fn lists(deny: &str) -> Result<Lists, Failure> {
-    let table: toml::Table = deny.parse().map_err(|error| format!("deny.toml: {error}"))?;
-    let array = |section: &str, key: &str| {
-        let entries = table.get(section).and_then(|section| section.get(key));
-        let entries = entries.and_then(toml::Value::as_array);
-        entries.ok_or_else(|| format!("deny.toml: no list `{key}` under `{section}`"))
+fn is_pinned(printed: &str) -> bool {
+    printed.split_whitespace().last() == Some(VERSION)
+}
+
+/// The crates of `SINGLE_VERSION` that a lock file contains in several versions.
+fn duplicates(lock: &str) -> Result<Vec<String>, Failure> {
+    let table: toml::Table = lock.parse().map_err(|error| format!("Cargo.lock: {error}"))?;
+    let packages = table.get("package").and_then(toml::Value::as_array).ok_or("Cargo.lock: no packages")?;
+    let versions = |name: &str| {
+        let named =
+            packages.iter().filter(move |package| package.get("name").and_then(toml::Value::as_str) == Some(name));
+        named.filter_map(|package| package.get("version")?.as_str()).collect::<BTreeSet<_>>()
     };
-    let licences = array("licenses", "allow")?.iter().filter_map(toml::Value::as_str);
-    let once = array("bans", "deny")?
-        .iter()
-        .filter(|entry| entry.get("deny-multiple-versions").and_then(toml::Value::as_bool) == Some(true));
-    let crates = once.filter_map(|entry| entry.get("crate").and_then(toml::Value::as_str));
-    Ok(Lists { licences: licences.map(str::to_owned).collect(), one_version: crates.map(str::to_owned).collect() })
-}
-
-fn findings(metadata: &Value, lists: &Lists) -> Vec<String> {
-    let mut findings = Vec::new();
-    for package in list(metadata, "packages") {
-        let name = format!("{} {}", text(package, "name"), text(package, "version"));
-        let licence = text(package, "license");
-        if !admitted(licence, &lists.licences) {
-            findings.push(format!("{name}: licence `{licence}` is not in deny.toml"));
-        }
-        let source = &package["source"];
-        if !source.is_null() && source != PUBLIC_REGISTRY {
-            findings.push(format!("{name}: source {source} is not the public registry"));
-        }
-    }
-    for (name, versions) in versions(metadata) {
-        if versions.len() > 1 && lists.one_version.iter().any(|single| single == name) {
-            findings.push(format!("{name}: versions {} in one dependency graph", versions.join(" and ")));
-        }
-    }
-    findings
-}
-
-fn duplicates(metadata: &Value) -> Vec<String> {
-    let several = versions(metadata).into_iter().filter(|(_, versions)| versions.len() > 1);
-    several.map(|(name, versions)| format!("{name} is built as {}", versions.join(", "))).collect()
-}
-
-fn versions(metadata: &Value) -> BTreeMap<&str, Vec<&str>> {
-    let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
-    for package in list(metadata, "packages") {
-        versions.entry(text(package, "name")).or_default().push(text(package, "version"));
-    }
-    versions
-}
-
-/// Whether the list satisfies a licence expression: one side of each OR, both sides of each AND. The
-/// legacy `/` means OR; an expression that cannot be parsed is not admitted.
-fn admitted(expression: &str, allowed: &[String]) -> bool {
-    let spaced = expression.replace('/', " OR ").replace('(', " ( ").replace(')', " ) ");
-    let words: Vec<&str> = spaced.split_whitespace().collect();
-    let mut rest = words.as_slice();
-    any(&mut rest, allowed) == Some(true) && rest.is_empty()
-}
-
-fn any(words: &mut &[&str], allowed: &[String]) -> Option<bool> {
-    let mut result = all(words, allowed)?;
-    while words.first() == Some(&"OR") {
-        *words = &words[1..];
-        result |= all(words, allowed)?;
-    }
-    Some(result)
-}
-
-fn all(words: &mut &[&str], allowed: &[String]) -> Option<bool> {
-    let mut result = one(words, allowed)?;
-    while words.first() == Some(&"AND") {
-        *words = &words[1..];
-        result &= one(words, allowed)?;
-    }
-    Some(result)
-}
-
-fn one(words: &mut &[&str], allowed: &[String]) -> Option<bool> {
-    let (first, rest) = words.split_first()?;
-    *words = rest;
-    if *first == "(" {
-        let inside = any(words, allowed)?;
-        *words = words.strip_prefix(&[")"])?;
-        return Some(inside);
-    }
-    let mut name = (*first).to_owned();
-    if let ["WITH", exception, rest @ ..] = *words {
-        name = format!("{name} WITH {exception}");
-        *words = rest;
-    }
-    Some(allowed.contains(&name))
+    let several = SINGLE_VERSION.into_iter().map(|name| (name, versions(name))).filter(|(_, found)| found.len() > 1);
+    let list = |versions: BTreeSet<&str>| versions.into_iter().collect::<Vec<_>>().join(" and ");
+    Ok(several.map(|(name, found)| format!("{name} is in Cargo.lock as {}", list(found))).collect())
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Lists, PUBLIC_REGISTRY, admitted, duplicates, findings, lists};
-    use serde_json::{Value, json};
+    use super::{VERSION, duplicates, is_pinned};
 
-    fn package(name: &str, version: &str, licence: &str, source: &str) -> Value {
-        json!({"name": name, "version": version, "license": licence, "source": source})
-    }
-
-    fn found(packages: &[Value]) -> usize {
-        let lists = Lists { licences: vec!["MIT".to_owned()], one_version: vec!["arrow-array".to_owned()] };
-        findings(&json!({ "packages": packages }), &lists).len()
+    #[test]
+    fn a_second_arrow_is_found() {
+        let package = |name: &str, version: &str| format!("[[package]]\nname = \"{name}\"\nversion = \"{version}\"\n");
+        let one = package("arrow-array", "59.0.0") + &package("syn", "1.0.0") + &package("syn", "2.0.0");
+        assert_eq!(duplicates(&one), Ok(Vec::new()));
+        let two = one + &package("arrow-array", "60.0.0");
+        assert_eq!(duplicates(&two), Ok(vec!["arrow-array is in Cargo.lock as 59.0.0 and 60.0.0".to_owned()]));
+        assert!(duplicates("version = 4\n").is_err());
     }
 
     #[test]
-    fn licence_expressions() {
-        let allowed = ["MIT", "Zlib", "Apache-2.0 WITH LLVM-exception"].map(str::to_owned);
-        let check = |expression: &str, good: bool| {
-            assert_eq!(admitted(expression, &allowed), good, "{expression}");
-        };
-        check("MIT", true);
-        check("GPL-3.0", false);
-        check("GPL-3.0 OR MIT", true);
-        check("GPL-3.0/MIT", true);
-        check("GPL-3.0 AND MIT", false);
-        check("(GPL-3.0 OR MIT) AND Zlib", true);
-        check("MIT AND (GPL-3.0 OR BSD-2-Clause)", false);
-        check("Apache-2.0 WITH LLVM-exception", true);
-        check("Apache-2.0", false);
-        check("", false);
-        check("MIT OR", false);
-        check("(MIT", false);
-        check("MIT MIT", false);
-    }
-
-    #[test]
-    fn packages_are_checked_against_the_lists() {
-        assert_eq!(found(&[package("a", "1.0.0", "MIT", PUBLIC_REGISTRY)]), 0);
-        assert_eq!(found(&[package("a", "1.0.0", "GPL-3.0", PUBLIC_REGISTRY)]), 1);
-        assert_eq!(found(&[package("a", "1.0.0", "MIT", "git+https://example.org/a")]), 1);
-        assert_eq!(found(&[json!({"name": "a", "version": "1.0.0", "license": "MIT"})]), 0);
-        let once = |version| package("arrow-array", version, "MIT", PUBLIC_REGISTRY);
-        assert_eq!(found(&[once("59.0.0"), once("60.0.0")]), 1);
-        let often = |version| package("syn", version, "MIT", PUBLIC_REGISTRY);
-        assert_eq!(found(&[often("1.0.0"), often("2.0.0")]), 0);
-        assert_eq!(duplicates(&json!({"packages": [often("1.0.0"), often("2.0.0")]})).len(), 1);
-    }
-
-    #[test]
-    fn the_lists_are_read_from_deny_toml() {
-        let text = "[licenses]\nallow = [\"MIT\"]\n[bans]\ndeny = [\"x\", \
-                    { crate = \"arrow-array\", deny-multiple-versions = true }]\n";
-        let read = lists(text).unwrap();
-        assert_eq!((read.licences, read.one_version), (vec!["MIT".to_owned()], vec!["arrow-array".to_owned()]));
-        assert!(lists("[licenses]\n").is_err());
+    fn only_the_pinned_version_counts_as_installed() {
+        assert!(is_pinned(&format!("cargo-deny {VERSION}\n")));
+        assert!(!is_pinned("cargo-deny 0.1.0\n"));
+        assert!(!is_pinned(""));
     }
 }

@@ -6,6 +6,7 @@ mod bucket;
 mod check;
 mod coq;
 mod deny;
+mod fuzz;
 mod instructions;
 mod mutants;
 mod packages;
@@ -48,8 +49,9 @@ Developer commands of Sage.
   cargo xtask bench NAME [--json] [--no-peers] [--arch SET]
       Runs our benchmarks and those of the tools that a user would choose instead (peers): Python packages in their
       own virtual environment, Debian's PostgreSQL for the engine, MLflow for the server.
-      NAME: kernel, learn, engine, loop, server. With --arch (learn only), our programs and the
+      NAME: kernel, learn, engine, loop, server, build. With --arch (learn only), our programs and the
       peers use one instruction set: scalar, avx2, avx512 or avx512vnni; the processor must support it.
+      `build` measures clean and incremental builds in a target directory of its own and takes about an hour.
       Example: cargo xtask bench kernel --json
 
   cargo xtask pages [--picture]
@@ -60,12 +62,18 @@ Developer commands of Sage.
 
   cargo xtask soak [TEST]
       Runs the tests of kernel, learners, engine and server in release mode at full size: they read SAGE_SOAK=1 and
-      scale up. Without TEST it also runs `cargo xtask mutants`.
+      scale up. Without TEST it also runs every fuzz target for five minutes, and `cargo xtask mutants`.
       Example: cargo xtask soak ledger
 
-  cargo xtask mutants [FILE ...]
-      Mutates kernel and numerics, or the given files, with cargo-mutants (installed if missing). Fails for each
-      mutant that survives the tests and is not explained in xtask/mutants-survivors.toml.
+  cargo xtask fuzz [TARGET] [--seconds N]
+      Runs the fuzz targets of fuzz/, each for a minute or N seconds, and prints executions per second. Failing inputs
+      are in target/fuzz/artifacts.
+      Example: cargo xtask fuzz log_bytes --seconds 600
+
+  cargo xtask mutants [--resume] [--literals] [FILE ...]
+      Mutates kernel and numerics, or the given files, in one build with a switch for each mutant. Fails for each
+      mutant that survives the tests and is not explained in xtask/mutants-survivors.toml. `--resume` runs only
+      those that no earlier run killed, `--literals` also those of literal numbers.
       Example: cargo xtask mutants crates/sage-kernel/src/accountant/gaussian.rs
 
   cargo xtask coq
@@ -101,7 +109,8 @@ fn dispatch(words: &[&str]) -> Result<(), Failure> {
         ["instructions"] => instructions::check(),
         ["pages"] => pages::check(),
         ["pages", "--picture"] => pages::draw(),
-        ["soak"] => soak::run(None).and_then(|()| mutants::run(&[])),
+        ["fuzz", rest @ ..] => fuzz::run(rest),
+        ["soak"] => soak::run(None).and_then(|()| fuzz::soak()).and_then(|()| mutants::run(&[])),
         ["mutants", files @ ..] => mutants::run(files),
         ["coq"] => coq::check(),
         ["soak", test] => soak::run(Some(test)),

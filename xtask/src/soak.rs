@@ -1,4 +1,4 @@
-//! `cargo xtask soak`: runs the tests of kernel, learners, row expressions, engine and server at full size.
+//! `cargo xtask soak`: runs the tests of kernel, learners, row expressions, storage, engine and server at full size.
 //!
 //! The tests are the same as in `check`. Tests that can run longer read `SAGE_SOAK`: if it is unset they use
 //! their CI size, and with `SAGE_SOAK=1` the size that the documentation states. Property tests draw new cases
@@ -10,11 +10,14 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use crate::workspace::{self, Failure};
 
 /// The crates with tests that can run longer, and their cargo options.
-const CRATES: [&[&str]; 5] = [
+const CRATES: [&[&str]; 8] = [
     &["-p", "sage-kernel", "--features", "seeded"],
     &["-p", "sage-learn"],
+    &["-p", "sage-model"],
     &["-p", "sage-sql"],
+    &["-p", "sage-store"],
     &["-p", "sage-engine"],
+    &["-p", "sage-server"],
     &["-p", "sage"],
 ];
 

@@ -18,7 +18,7 @@ const KERNEL: &str = "crates/sage-kernel/";
 const NUMERICS: &str = "crates/sage-numerics/";
 
 /// The kernel items with which other code uses the attested access mode.
-const ATTESTED_ITEMS: &[&str] = &["Door::Declared", "declared_rows", "into_declared"];
+const ATTESTED_ITEMS: &[&str] = &["AccessMode::Attested", "declared_rows", "into_attested"];
 
 /// The output format.
 pub(crate) enum Format {
@@ -142,10 +142,10 @@ mod tests {
 
     fn project() -> Vec<Source> {
         vec![
-            Source::new("crates/sage-kernel/src/a.rs", "//! A.\n\nfn a() {}\nuse Door::Declared;\n"),
+            Source::new("crates/sage-kernel/src/a.rs", "//! A.\n\nfn a() {}\nuse AccessMode::Attested;\n"),
             Source::new("crates/sage-kernel/tests/a.rs", "fn a() {}\n"),
-            Source::new("crates/sage-engine/src/run.rs", "// into_declared\nlet x = s.into_declared();\n"),
-            Source::new("crates/sage-engine/tests/run.rs", "s.into_declared();\n"),
+            Source::new("crates/sage-engine/src/run.rs", "// into_attested\nlet x = s.into_attested();\n"),
+            Source::new("crates/sage-engine/tests/run.rs", "s.into_attested();\n"),
         ]
     }
 
@@ -175,6 +175,6 @@ mod tests {
         assert_eq!(json["attested"].as_array().map(Vec::len), Some(1));
         assert_eq!(json["attested"][0]["line"], 2);
         assert!(as_text(&report).contains("mutants: 9 of 9 killed"));
-        assert!(as_text(&report).contains("crates/sage-engine/src/run.rs:2: let x = s.into_declared();"));
+        assert!(as_text(&report).contains("crates/sage-engine/src/run.rs:2: let x = s.into_attested();"));
     }
 }

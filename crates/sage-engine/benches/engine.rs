@@ -14,11 +14,11 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use sage_engine::log::{Checked, Desk, Directory, Heads, SqliteLog};
+use sage_engine::log::{BoxedLog, Directory, GroupCommit, HeadCheck, Heads};
 use sage_engine::{Engine, Opened, Places};
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Head, Log, Mechanism,
-    MemoryLog, Policy, Record, Request, RequestKey, Rule, Sigma, StreamId,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Head, Log,
+    Mechanism, MemoryLog, Policy, Record, Request, RequestKey, Rule, Sigma, StreamId,
 };
 
 struct Measurement {
@@ -56,9 +56,9 @@ const WINDOW: u32 = 100;
 const TURNS: usize = 5;
 const TURN: Duration = Duration::from_millis(1500);
 
-/// A desk with one stream under the rule that new streams have.
+/// A group commit with one stream under the rule that new streams have.
 struct World {
-    desk: Desk<SqliteLog>,
+    group_commit: GroupCommit<BoxedLog>,
     keys: AtomicU64,
     _directory: tempfile::TempDir,
 }
@@ -68,11 +68,12 @@ impl World {
         let directory = tempfile::tempdir_in(place).expect("a place to write");
         let mut gate = open(directory.path());
         furnish(&mut gate);
-        let Ok(Checked::Sound(sound)) = Heads::none().check(gate) else { panic!("nothing was exported") };
-        let world = Self { desk: Desk::new(sound, || 0), keys: AtomicU64::new(0), _directory: directory };
+        let Ok(HeadCheck::Sound(sound)) = Heads::none().check(gate) else { panic!("nothing was exported") };
+        let world =
+            Self { group_commit: GroupCommit::new(sound, || 0), keys: AtomicU64::new(0), _directory: directory };
         // The write-ahead log grows to its size once; what is measured is the long run.
         for _ in 0..500 {
-            let _answer = world.desk.charge(world.request(WINDOW)).expect("a healthy log");
+            let _answer = world.group_commit.charge(world.request(WINDOW)).expect("a healthy log");
         }
         world
     }
@@ -90,8 +91,8 @@ impl World {
             for _ in 0..clients {
                 scope.spawn(|| {
                     while !stop.load(Ordering::Relaxed) {
-                        let answer = self.desk.charge(self.request(window)).expect("a healthy log");
-                        assert!(matches!(answer, Answer::Granted(_)), "everything fits");
+                        let answer = self.group_commit.charge(self.request(window)).expect("a healthy log");
+                        assert!(matches!(answer, ChargeOutcome::Granted(_)), "everything fits");
                         count.fetch_add(1, Ordering::Relaxed);
                     }
                 });
@@ -103,7 +104,7 @@ impl World {
     }
 }
 
-fn open(directory: &Path) -> Gate<SqliteLog> {
+fn open(directory: &Path) -> Gate<BoxedLog> {
     Directory::open(directory).expect("a free directory").gate().expect("a whole chain")
 }
 
@@ -113,7 +114,7 @@ fn furnish<L: Log>(gate: &mut Gate<L>) {
         delta: Delta::ceiling("1e-6").expect("a ceiling"),
     };
     let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
-    let stream = gate.create_stream(0, "rides", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gate.create_stream(0, "rides", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, (0..BLOCKS).map(|block| format!("hour={block}")).collect()).expect("blocks");
 }
 
@@ -129,7 +130,7 @@ fn request(key: u64, window: u32) -> Request {
         context: ContextId(0),
         blocks: Blocks::range(first, first + window - 1).expect("blocks"),
         costs: [Some(Cost::new(vec![part]).expect("a cost")), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "bench".to_owned(),
     }
 }
@@ -218,7 +219,7 @@ fn start(place: &Path, finish: impl FnOnce(&Engine)) -> Outcome {
     drop(log);
     let open = || match Engine::open(directory.path(), &Places::default()).expect("a sound directory") {
         Opened::Ready(engine) => *engine,
-        Opened::PutBack(_) => panic!("nothing was put back"),
+        Opened::Fenced(_) => panic!("nothing was put back"),
     };
     finish(&open());
     let seconds = (0..3).map(|_| {
@@ -239,7 +240,7 @@ fn lives() -> Vec<Record> {
     while gate.head().length < 1_000_000 {
         let answers = gate.charge(0, (key..key + 1000).map(|key| request(key, WINDOW)));
         for answer in answers.expect("a healthy log") {
-            let Answer::Granted(grant) = answer else { panic!("everything fits") };
+            let ChargeOutcome::Granted(grant) = answer else { panic!("everything fits") };
             let id = grant.id();
             let _permit = gate.start(0, grant).expect("waiting");
             gate.burn(0, id).expect("running");

@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use sage_engine::generate::{TAXI, Taxi, write};
 use sage_engine::ingest::Source;
-use sage_engine::{Engine, Fed, Opened, Places, Principal};
+use sage_engine::{Engine, IngestOutcome, Opened, Places, Principal};
 
 const RIDES: u64 = 5_000_000;
 const TURNS: usize = 3;
@@ -49,12 +49,12 @@ fn main() {
 /// Seconds from the file to a batch that the log names.
 fn ours(source: &Path, directory: &Path) -> f64 {
     let Ok(Opened::Ready(engine)) = Engine::open(directory, &Places::default()) else { panic!("a new directory") };
-    let somebody = |name| Principal::named(name).expect("a name");
-    engine.create_stream(&somebody("ada"), TAXI).expect("a stream");
+    let principal = |name| Principal::named(name).expect("a name");
+    engine.create_stream(&principal("ada"), TAXI).expect("a stream");
     let start = Instant::now();
-    let fed = engine.ingest(&somebody("dan"), "taxi", "all", Source::path(source)).expect("a batch");
+    let fed = engine.ingest(&principal("dan"), "taxi", "all", Source::path(source)).expect("a batch");
     let taken = start.elapsed().as_secs_f64();
-    assert!(matches!(fed, Fed::Taken(report) if report.read == RIDES));
+    assert!(matches!(fed, IngestOutcome::Ingested(report) if report.read == RIDES));
     taken
 }
 

@@ -10,8 +10,8 @@ use sage_engine::allocate::{Allocation, Counting, Event, PipelineId, Resources, 
 use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::plan::Recipe;
-use sage_engine::stream::{StreamFile, time_of};
-use sage_engine::{Ask, Blocks, Cost, Door, Engine, Lane, Opened, Places, Principal, TableNoise};
+use sage_engine::stream::{StreamFile, parse_time};
+use sage_engine::{AccessMode, Blocks, ChargeRequest, Cost, Engine, Lane, Opened, Places, Principal, TableNoise};
 use sage_learn::network::{self, Inputs, Loss, Network, Rates, Shape, Training};
 use sage_learn::validate::{Bound, LossCheck, LossTarget, Risk};
 use tempfile::TempDir;
@@ -42,7 +42,7 @@ fn waiting(pipelines: u64, blocks: u32) -> Allocation {
     let newest = Blocks::range(blocks - 100, blocks - 1).expect("a range");
     for number in 1..=pipelines {
         let cost = Resources([1_000_000_000, 1, 1, 1]);
-        let ask = Event::Ask { pipeline: PipelineId(number), blocks: newest.clone(), cost };
+        let ask = Event::Request { pipeline: PipelineId(number), blocks: newest.clone(), cost };
         allocation.apply(ask).expect("asks");
     }
     allocation
@@ -96,7 +96,7 @@ bound = 1.0
 
 const RIDES: u64 = 1_000_000;
 
-fn somebody(name: &str) -> Principal {
+fn principal(name: &str) -> Principal {
     Principal::named(name).expect("a name")
 }
 
@@ -107,11 +107,11 @@ fn with_rides(folder: &TempDir) -> (Engine, Vec<String>) {
         panic!("a new directory")
     };
     let file = TAXI.replace("epsilon = \"1.0\"", "epsilon = \"16\"");
-    engine.create_stream(&somebody("ada"), &file).expect("a stream");
+    engine.create_stream(&principal("ada"), &file).expect("a stream");
     let source = Source::path(folder.path().join("rides"));
-    engine.ingest(&somebody("dan"), "taxi", "all", source).expect("a batch");
-    let blocks = engine.open_before("taxi", time_of("2027-01-01").expect("a time")).expect("a stream");
-    engine.seal(&somebody("dan"), "taxi", &blocks).expect("sealed");
+    engine.ingest(&principal("dan"), "taxi", "all", source).expect("a batch");
+    let blocks = engine.open_before("taxi", parse_time("2027-01-01").expect("a time")).expect("a stream");
+    engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
     (*engine, blocks)
 }
 
@@ -123,7 +123,7 @@ fn attempt_overhead() {
     let mut best = [f64::INFINITY; 2];
     for turn in 0..3 {
         let own = text.replace("\"duration\"", &format!("\"duration-{turn}\""));
-        engine.submit_at(&somebody("mia"), &own, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), &own, 0).expect("submitted");
         let start = Instant::now();
         let job = engine.next_job(1).expect("nothing fails").expect("an attempt");
         engine.perform(job).expect("nothing fails");
@@ -151,21 +151,21 @@ fn bare(engine: &Engine, text: &str, blocks: &[String], turn: usize) {
     let plan = network::Plan::with_noise(&shape, step, work.steps, 1024.0).expect("a plan");
     let noise = TableNoise::Laplace(sage_engine::Epsilon::cost("0.5").expect("a number"));
     let cost = |part| Some(Cost::new(vec![part]).expect("a cost"));
-    let ask = Ask {
+    let ask = ChargeRequest {
         key: format!("bare {turn}"),
         stream: "taxi".to_owned(),
         context: None,
         blocks: blocks.to_vec(),
         costs: [cost(plan.mechanism()), cost(noise.mechanism().expect("a price"))],
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a measurement".to_owned(),
     };
-    let granted = engine.charge(&somebody("mia"), ask).expect("granted");
+    let granted = engine.charge(&principal("mia"), ask).expect("granted");
     let mut session = engine.open_encoded(granted, recipe.query(), inputs.encoding()).expect("a session");
     let training = Training { rates: Rates::Constant(0.3), momentum: 0.0, decay: 0.0, threads: 2 };
     let network = Network::new(shape, 1);
     let network = network::train(&mut session, Lane::Train, &plan, &training, network).expect("trained");
-    let one = network.one_by_one();
+    let one = network.row_predictor();
     let target = LossTarget::new(0.1, 1.0).expect("a target");
     let check = LossCheck { target, bound: Bound::default(), noise, risk: Risk::new(0.05).expect("a risk") };
     let miss = |row: sage_learn::encode::Example<'_>| 2.5 * f64::from(one.forward(&row) - row.label);

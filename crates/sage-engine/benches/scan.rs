@@ -19,11 +19,13 @@ use object_store::local::LocalFileSystem;
 use parquet::arrow::ArrowWriter;
 use sage_engine::blocks::{LANE_COLUMN, Part};
 use sage_engine::generate::{Day, Taxi, write};
-use sage_engine::read::{Batch, Expression, Keep, Query, Row, Source, Sums, Unit, open, open_summed, prepare};
+use sage_engine::read::{
+    Batch, Expression, Query, Row, Source, SummaryPlan, SummaryRetention, Unit, open, open_summed, prepare,
+};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism,
-    MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, StreamId, TableNoise,
+    AccessMode, AccessModes, BlockId, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate,
+    Lane, Mechanism, MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, StreamId, TableNoise,
 };
 use sage_learn::statistics::GroupBy;
 use tempfile::TempDir;
@@ -88,7 +90,7 @@ fn group_by_mean() {
         let noise = SecureNoise::new().expect("randomness");
         let sum =
             |permit: &_, part, rows: &[Batch]| Ok(group.summarise(permit, part, rows, value)?.into_iter().collect());
-        let sums = Sums { lanes: &Lane::BOTH, sum: &sum, keep: Keep::Nothing };
+        let sums = SummaryPlan { lanes: &Lane::BOTH, sum: &sum, keep: SummaryRetention::Discard };
         let opened = open_summed(permit, noise, &source, &prepared, &Unit::Row, &|batch| batch, &sums);
         let mut session = opened.expect("reads");
         let groups = group.run(&mut session, Lane::Train, 0.05, value);
@@ -137,7 +139,7 @@ fn scan() {
         let prepared = prepare(&Taxi::schema(), &query).expect("allowed");
         let noise = SecureNoise::new().expect("randomness");
         let session = open(yard.permit(), noise, &source, &prepared, &Unit::Row).expect("reads");
-        let rows = session.into_declared().unwrap_or_else(|_| panic!("the door was declared"));
+        let rows = session.into_attested().unwrap_or_else(|_| panic!("the door was declared"));
         Lane::BOTH.iter().flat_map(|&lane| rows.lane(lane)).map(Rows::count).sum::<usize>()
     };
     let mut best = f64::INFINITY;
@@ -196,7 +198,7 @@ impl Yard {
         };
         let filter = Filter::new(Rule::Basic, ceiling).expect("a filter");
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-        let stream = gate.create_stream(0, STREAM, Policy::single(filter, Doors::DeclaredToo)).expect("a stream");
+        let stream = gate.create_stream(0, STREAM, Policy::single(filter, AccessModes::AttestedToo)).expect("a stream");
         gate.add_blocks(0, stream, parts.iter().map(|part| part.block.clone()).collect()).expect("blocks");
         Self { gate, blocks: parts.len() as u32, requests: 0 }
     }
@@ -205,16 +207,16 @@ impl Yard {
     fn permit(&mut self) -> Permit {
         let cost = Cost::new(vec![Mechanism::Pure { epsilon: Epsilon::cost("0.1").expect("a loss") }]);
         let cost = cost.expect("a cost");
-        let door = Door::Declared { author: "bench".to_owned(), reason: "to count made-up rows".to_owned() };
+        let door = AccessMode::Attested { author: "bench".to_owned(), reason: "to count made-up rows".to_owned() };
         self.charged([Some(cost.clone()), Some(cost)], door)
     }
 
     /// Leave to read the train lane of all the blocks.
     fn permit_for(&mut self, cost: &Cost) -> Permit {
-        self.charged([Some(cost.clone()), None], Door::Enforced)
+        self.charged([Some(cost.clone()), None], AccessMode::Enforced)
     }
 
-    fn charged(&mut self, costs: [Option<Cost>; 2], door: Door) -> Permit {
+    fn charged(&mut self, costs: [Option<Cost>; 2], door: AccessMode) -> Permit {
         self.requests += 1;
         let request = Request {
             key: RequestKey::from_text(&self.requests.to_string()),
@@ -222,11 +224,11 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(0, self.blocks - 1).expect("blocks"),
             costs,
-            door,
+            access: door,
             purpose: "bench".to_owned(),
         };
         let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-        let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+        let ChargeOutcome::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
         self.gate.start(0, grant).expect("starts")
     }
 }

@@ -1,20 +1,20 @@
-//! Audits of the learners, for front ends: attacks on made-up rows, and what their success says.
+//! Empirical privacy audits of the learners: attacks with synthetic rows, and the loss that their success proves.
 //!
-//! Every play is charged at a gate of its own with a log in memory. No stream is touched and no budget used.
+//! Every trial is charged at its own gate with a log in memory. No stream is touched and no budget is used.
 
 use sage_kernel::Ceiling;
 use sage_kernel::noise::SecureNoise;
 pub use sage_learn::audit::{AuditError, CanaryReport, Learner, OneRunReport, Verdict};
 
-/// Plays the learner's game so many times with a planted row and as often without it, and judges the claim.
+/// Runs the learner `runs` times with a canary row and as often without it, and tests the claimed bound.
 ///
 /// # Errors
-/// When a parameter is out of range, or the kernel does not run a play.
+/// When a parameter is out of range, or the kernel refuses a trial.
 pub fn canary(learner: Learner, claimed: Ceiling, runs: u32) -> Result<CanaryReport, AuditError> {
     sage_learn::audit::canary(learner, claimed, runs, SecureNoise::new)
 }
 
-/// Trains one network on so many planted rows, each of which is in by a coin, and guesses which are.
+/// Trains one network on canary rows, each included at random, and guesses which were included.
 ///
 /// # Errors
 /// As [`canary`].

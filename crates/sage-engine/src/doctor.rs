@@ -1,7 +1,7 @@
-//! The doctor: holds the store against the log, both ways, and the log against itself.
+//! The doctor: compares the store with the log in both directions, and verifies the log itself.
 //!
-//! Looking changes nothing. Repairing removes files that no event names and ends grants that no process can
-//! be using; it must never touch a file that the log names, and cannot bring back one that is gone.
+//! An examination changes nothing. A repair removes files that no event names and burns grants that no process can be
+//! using. It must never touch a file that the log names, and cannot recover a missing one.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -9,36 +9,36 @@ use std::path::Path;
 
 use sage_kernel::{Gate, GrantId, Head};
 
-use crate::blocks::{BlockStore, KeptSums, StoreError, parts_digest};
-use crate::catalog::{Catalog, Ended, Note, Noted, Stage};
-use crate::engine::{EngineError, Places, now};
-use crate::log::{Directory, SqliteLog, has_head_key};
-use crate::release::{Kind, Shelf};
+use crate::api::{EngineError, Places, now};
+use crate::blocks::{BlockStore, StoreError, SummaryCache, parts_digest};
+use crate::catalog::{AttemptEnd, Catalog, Note, NoteCollector, Stage};
+use crate::log::{BoxedLog, Directory, has_head_key};
+use crate::release::{ArtifactStore, Kind};
 
-/// Something that is not as it should be.
+/// A problem in a directory.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Finding {
     /// The log names a file that is not in the store.
     Missing(String),
-    /// A file in the store is not the one that the log names.
+    /// A file in the store differs from the one that the log names.
     Changed(String),
-    /// No event names the file: what a crash during ingest or deletion leaves.
+    /// No event names the file, as after a crash during ingest or deletion.
     Orphan(String),
     /// A grant was started by a process that is gone.
     Running(GrantId),
     /// The ledger has a stream that no note describes.
     Undescribed(String),
-    /// The files of a release are gone, or are not those that were released.
+    /// The files of a release are missing or changed.
     Release(String),
-    /// No event names a file beside the releases: what a crash during a release leaves.
+    /// No event names the file of a release, as after a crash during a release.
     Unreleased(String),
-    /// Kept sums of a block that is deleted or unknown, or has other rows by now, or sums that are damaged.
+    /// Cached block summaries that are damaged, or whose block is deleted, unknown or changed.
     Sums(String),
 }
 
 impl Finding {
-    /// Whether repairing ends it.
+    /// Whether a repair resolves the problem.
     pub const fn is_repairable(&self) -> bool {
         matches!(self, Self::Orphan(_) | Self::Running(_) | Self::Unreleased(_) | Self::Sums(_))
     }
@@ -49,12 +49,15 @@ impl fmt::Display for Finding {
         match self {
             Self::Missing(path) => write!(
                 out,
-                "{path} is named in the log and is not in the store; restore it from a backup, or retire its block"
+                "{path} is named in the log and missing from the store; restore it from a backup, or retire its block"
             ),
             Self::Changed(path) => {
-                write!(out, "{path} is not the file that was ingested; restore it from a backup, or retire its block")
+                write!(
+                    out,
+                    "{path} differs from the file that was ingested; restore it from a backup, or retire its block"
+                )
             }
-            Self::Orphan(path) => write!(out, "{path} is named nowhere in the log; --repair removes it"),
+            Self::Orphan(path) => write!(out, "{path} is not named in the log; --repair removes it"),
             Self::Running(GrantId(grant)) => {
                 write!(
                     out,
@@ -62,7 +65,7 @@ impl fmt::Display for Finding {
                 )
             }
             Self::Release(name) => {
-                write!(out, "the files of release {name} are not those that were released; restore them from a backup")
+                write!(out, "the files of release {name} are missing or changed; restore them from a backup")
             }
             Self::Unreleased(path) => {
                 write!(out, "releases/{path} belongs to no release in the log; --repair removes it")
@@ -70,8 +73,8 @@ impl fmt::Display for Finding {
             Self::Sums(path) => {
                 write!(
                     out,
-                    "sums/{path} are not the sums of a block as the log has it; --repair removes them, and what is \
-                     needed is summed again"
+                    "sums/{path} does not match a block in the log; --repair removes it, and the summaries are \
+                     computed again when needed"
                 )
             }
             Self::Undescribed(stream) => {
@@ -81,26 +84,26 @@ impl fmt::Display for Finding {
     }
 }
 
-/// A directory under examination.
+/// An examined directory.
 pub struct Doctor {
-    gate: Gate<Noted<SqliteLog>>,
+    gate: Gate<NoteCollector<BoxedLog>>,
     catalog: Catalog,
     blocks: BlockStore,
-    shelf: Shelf,
-    sums: KeptSums,
+    artifacts: ArtifactStore,
+    sums: SummaryCache,
     findings: Vec<Finding>,
-    /// How many files of blocks were held against their digests.
+    /// The number of block files that were compared with their digests.
     files: usize,
     head_exported: bool,
-    /// Kept for its lock.
+    /// Holds the lock of the directory.
     _directory: Directory,
 }
 
 impl Doctor {
-    /// Verifies the log from its first record, and every file it names.
+    /// Verifies the log from its first record, and every file that it names.
     ///
     /// # Errors
-    /// When there is no such directory, another process has it, or its log is not what was written.
+    /// When there is no such directory, another process uses it, or its hash chain is broken.
     pub fn examine(path: &Path, places: &Places) -> Result<Self, EngineError> {
         if !path.join("log.db").exists() {
             let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no log here");
@@ -109,10 +112,10 @@ impl Doctor {
         Self::examine_copy(path, path, places)
     }
 
-    /// As [`Doctor::examine`], with a log that may lie elsewhere.
+    /// As [`Doctor::examine`], with a log in another folder.
     pub(crate) fn examine_copy(log: &Path, path: &Path, places: &Places) -> Result<Self, EngineError> {
         let directory = Directory::open(log)?;
-        let gate = Gate::open(Noted::new(directory.log()?))?;
+        let gate = Gate::open(NoteCollector::new(directory.log()?))?;
         let mut catalog = Catalog::default();
         for (number, kind, body) in gate.log().take_below(gate.head().length) {
             if kind == Note::KIND {
@@ -121,43 +124,43 @@ impl Doctor {
             }
         }
         let blocks = BlockStore::open(&places.address(path))?;
-        let shelf = Shelf::open(path)?;
-        let sums = KeptSums::open(path)?;
+        let artifacts = ArtifactStore::open(path)?;
+        let sums = SummaryCache::open(path)?;
         let (findings, files) = (Vec::new(), 0);
-        // The key is made with the first head.
+        // The signing key is created with the first exported head.
         let head_exported = has_head_key(path);
         let mut doctor =
-            Self { gate, catalog, blocks, shelf, sums, findings, files, head_exported, _directory: directory };
-        doctor.look()?;
+            Self { gate, catalog, blocks, artifacts, sums, findings, files, head_exported, _directory: directory };
+        doctor.inspect()?;
         Ok(doctor)
     }
 
-    /// Where the log ends. Every record up to here was verified.
+    /// The log head. Every record up to it was verified.
     pub const fn head(&self) -> Head {
         self.gate.head()
     }
 
-    /// Whether a head of this log was ever exported. If not, a log that was cut, or rewritten and chained anew, cannot
-    /// be told from the true one.
+    /// Whether a head of this log was ever exported. If not, a log that was truncated, or rewritten with a new hash
+    /// chain, cannot be distinguished from the original.
     pub const fn head_was_exported(&self) -> bool {
         self.head_exported
     }
 
-    /// How many files of blocks were held against their digests.
+    /// The number of block files that were compared with their digests.
     pub const fn files(&self) -> usize {
         self.files
     }
 
-    pub(crate) const fn gate(&self) -> &Gate<Noted<SqliteLog>> {
+    pub(crate) const fn gate(&self) -> &Gate<NoteCollector<BoxedLog>> {
         &self.gate
     }
 
-    /// What was found.
+    /// The problems found.
     pub fn findings(&self) -> &[Finding] {
         &self.findings
     }
 
-    fn look(&mut self) -> Result<(), EngineError> {
+    fn inspect(&mut self) -> Result<(), EngineError> {
         let mut named = BTreeSet::new();
         let mut findings = Vec::new();
         for (name, stream) in self.catalog.streams() {
@@ -177,36 +180,37 @@ impl Doctor {
         let stored = self.blocks.list("")?;
         findings.extend(stored.into_iter().filter(|path| !named.contains(path)).map(Finding::Orphan));
         findings.extend(self.gate.ledger().running().map(Finding::Running));
-        self.look_at_releases(&mut findings)?;
-        self.look_at_sums(&mut findings)?;
-        let streams = (0..).map_while(|place| self.gate.ledger().stream(sage_kernel::StreamId(place)));
+        self.inspect_releases(&mut findings)?;
+        self.inspect_summaries(&mut findings)?;
+        let streams = (0..).map_while(|index| self.gate.ledger().stream(sage_kernel::StreamId(index)));
         let undescribed = streams.map(|stream| stream.name()).filter(|name| self.catalog.stream(name).is_none());
         findings.extend(undescribed.map(|name| Finding::Undescribed(name.to_owned())));
         self.findings = findings;
         Ok(())
     }
 
-    /// Every release is on the shelf as it was released, and nothing else is, but for reports that a note repeats.
-    fn look_at_releases(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
+    /// Checks that the files of every release are unchanged, and that the artifact store has no other files, except
+    /// reports that are also in a note.
+    fn inspect_releases(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
         let mut digests = BTreeSet::new();
-        for (name, version, release) in self.catalog.works().releases() {
+        for (name, version, release) in self.catalog.history().releases() {
             let sound = match release.kind {
-                Kind::Model => self.shelf.model(&release.digest).is_ok(),
-                Kind::Statistic => self.shelf.statistic(&release.digest).is_ok(),
+                Kind::Model => self.artifacts.model(&release.digest).is_ok(),
+                Kind::Statistic => self.artifacts.statistic(&release.digest).is_ok(),
             };
             if !sound {
                 findings.push(Finding::Release(format!("{name}@{version}")));
             }
             digests.insert(release.digest.as_str());
         }
-        let tries = self.catalog.works().runs().flat_map(|(_, run)| &run.tries);
-        let reports: BTreeSet<String> = tries
-            .filter_map(|one| match &one.ended {
-                Some(Ended::Judged(report)) => Some(Shelf::report_path(report.digest())),
+        let attempts = self.catalog.history().runs().flat_map(|(_, run)| &run.attempts);
+        let reports: BTreeSet<String> = attempts
+            .filter_map(|one| match &one.end {
+                Some(AttemptEnd::Judged(report)) => Some(ArtifactStore::report_path(report.digest())),
                 _ => None,
             })
             .collect();
-        for path in self.shelf.list()? {
+        for path in self.artifacts.list()? {
             let folder = path.split('/').next().unwrap_or_default();
             if !digests.contains(folder) && !reports.contains(&path) {
                 findings.push(Finding::Unreleased(path));
@@ -215,11 +219,11 @@ impl Doctor {
         Ok(())
     }
 
-    /// Sums lie there for blocks that are kept, of the rows that they have.
-    fn look_at_sums(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
+    /// Checks that cached summaries belong to existing blocks in their current state.
+    fn inspect_summaries(&self, findings: &mut Vec<Finding>) -> Result<(), EngineError> {
         for path in self.sums.list()? {
-            let whose = KeptSums::whose(&path);
-            let stream = whose.and_then(|(stream, block)| Some((self.catalog.stream(stream)?, block)));
+            let owner = SummaryCache::owner(&path);
+            let stream = owner.and_then(|(stream, block)| Some((self.catalog.stream(stream)?, block)));
             let block = stream.and_then(|(stream, block)| stream.blocks.get(block));
             let parts = block.filter(|block| block.stage != Stage::Deleted).map(|block| parts_digest(&block.parts));
             let locked = parts.is_some() && self.sums.is_locked(&path);
@@ -230,16 +234,16 @@ impl Doctor {
         Ok(())
     }
 
-    /// Removes files that no event names, and burns grants that no process can be using. What is left is what
-    /// only a person can mend.
+    /// Removes files that no event names, and burns grants that no process can be using. Returns the remaining
+    /// findings, which need a person.
     ///
     /// # Errors
-    /// When the store or the log fails; what was not done is still found then.
+    /// When the store or the log fails; the next examination finds what was not repaired.
     pub fn repair(mut self) -> Result<Vec<Finding>, EngineError> {
         for finding in &self.findings {
             match finding {
                 Finding::Orphan(path) => self.blocks.delete(path)?,
-                Finding::Unreleased(path) => self.shelf.delete(path)?,
+                Finding::Unreleased(path) => self.artifacts.delete(path)?,
                 Finding::Sums(path) => self.sums.delete(path)?,
                 Finding::Running(grant) => self.gate.burn(now(), *grant)?,
                 _ => {}

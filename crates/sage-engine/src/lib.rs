@@ -1,75 +1,73 @@
-//! The engine of Sage: what stands between the trusted kernel and the people who use it.
+//! The engine of Sage: the layer between the trusted kernel and the front ends.
 //!
-//! Front ends (the command line, later the server and its pages) name items of this crate alone. Those of
-//! the kernel's nouns that a front end needs pass through here unchanged; what the engine adds are stages
-//! that decide no privacy question themselves:
+//! Front ends (the command line, the server and its pages) use items of this crate only. It re-exports the kernel types
+//! that a front end needs. Its own modules make no privacy decision:
 //!
-//! - [`pipeline`]: what the file of a pipeline says;
-//! - [`plan`]: a pipeline held against its stream, and what an attempt of it will be charged;
-//! - [`allocate`]: which pipeline may spend how much of which block;
-//! - [`adapt`]: what a pipeline tries next after an attempt that was not enough;
-//! - [`account`]: what a list of mechanisms costs, by several routes, and how much noise meets a target;
-//! - [`audit`]: attacks on the learners with made-up rows, and what their success says;
-//! - [`backup`]: a directory copied while it is used, and made again from the copy behind a fence;
-//! - [`generate`]: made-up streams of any size, for demonstrations and tests;
-//! - [`query`]: private SQL, held against its stream before anything is charged;
-//! - [`read`]: per-row SQL over the blocks of a permit, into the kernel's session;
-//! - [`serve`]: rows of those who ask a released model, turned into what it takes;
-//! - [`log`]: the log on disk, its single owner, the desk where many threads charge, exported heads;
-//! - [`verify`]: chain, heads and files held against each other while a server goes on;
-//! - [`simulate`]: the loop under a simulated clock, with neither rows nor noise.
+//! - [`pipeline`]: the pipeline file as data;
+//! - [`learners`]: what `kind` in `[train]` can select, and how another crate adds one;
+//! - [`plan`]: a pipeline checked against its stream, and the cost of its attempts;
+//! - [`allocate`]: how much of each block's budget each pipeline may spend;
+//! - [`adapt`]: the next attempt of a pipeline after one that was not enough;
+//! - [`account`]: the privacy loss of a list of mechanisms by several methods, and noise calibration;
+//! - [`audit`]: empirical attacks on the learners with synthetic rows;
+//! - [`backup`]: online backups of a directory, and their restoration behind a rollback fence;
+//! - [`generate`]: synthetic streams of any size, for demonstrations and tests;
+//! - [`query`]: private SQL, checked against its stream before anything is charged;
+//! - [`read`]: per-row SQL over the blocks that a permit covers, into a session of the kernel;
+//! - [`serve`]: rows of prediction requests, converted to the inputs of a released model;
+//! - [`log`]: the log on disk, its single owner, group commit, exported heads;
+//! - [`verify`]: verification of the hash chain, the exported heads and the files, while a server runs;
+//! - [`simulate`]: the adaptive loop under a simulated clock, without rows and without noise.
 //!
-//! Nothing here draws noise, only [`read`] sees rows, and nothing can make a charge smaller: only the
-//! kernel's gate charges. Results are plain structs in the user's words.
+//! Nothing here draws noise, only [`read`] sees rows, and nothing can reduce a charge: only the kernel's gate charges.
+//! Results are plain structs in the user's terms.
 
 pub mod account;
-pub mod adapt;
-pub mod allocate;
+mod api;
 pub mod audit;
 pub mod backup;
-pub mod blocks;
 mod catalog;
 pub mod doctor;
-mod document;
-mod engine;
 pub mod generate;
-pub mod ingest;
-pub mod log;
+pub mod learners;
 mod orders;
 pub mod pipeline;
 pub mod plan;
-pub mod private;
 pub mod query;
-mod quiet;
 pub mod read;
 pub mod release;
 pub mod run;
-mod schedule;
+mod scheduler;
 pub mod serve;
 pub mod simulate;
-pub mod stream;
-pub mod suggest;
 pub mod verify;
+mod worker;
 
-pub use blocks::{KeyError, MasterKeySource};
-pub use engine::{
-    Ask, AttemptLimits, AttemptOutcome, AttemptView, BlockView, CensusView, EVENT_KINDS, Engine, EngineError,
-    EventView, Fed, Granted, Job, LaneView, Opened, Places, PolicyOutcome, Principal, ProgressView, ProposalView,
-    PutBack, QuarantineView, QueryAnswer, QueryAsk, QueryCost, QueryPlan, RangeCount, ReleaseView, Relief, RunView,
-    Shown, Snapshot, State, Stopped, StreamView, THOUSANDTHS, UnitCount, Waiting,
+pub use scheduler::{Hint, THOUSANDTHS, Waiting, adapt, allocate};
+pub use worker::{ChargeRequest, Granted, Job, ProgressView};
+
+pub use sage_store::threads::{set_threads, threads};
+pub use sage_store::{blocks, ingest, log, private, stream, suggest};
+pub(crate) use sage_store::{document, quiet};
+
+pub use api::{
+    AttemptLimits, AttemptOutcome, AttemptView, BlockView, CensusView, EVENT_KINDS, Engine, EngineError, EventView,
+    IngestOutcome, LaneView, Opened, Places, PolicyOutcome, Principal, ProposalView, QuarantineView, QueryCost,
+    QueryPlan, QueryRequest, QueryResult, RangeCount, ReleaseView, RollbackFence, RunView, Shown, Snapshot, State,
+    Stopped, StreamView, UnitCount,
 };
-pub use query::{Spend, Which};
+pub use query::{BlockSelection, Spend};
 pub use sage_kernel::{
-    Answer, BlockId, Blocks, BlocksError, Ceiling, Component, ContextId, Cost, CostError, Delta, Door, Doors, Epsilon,
-    Filter, Finished, Gate, GateError, GrantId, GrantState, Head, Lane, Ledger, Log, Mechanism, MemoryLog, NumberError,
-    Policy, Rate, Refusal, Rule, Session, Shortfall, Sigma, StreamId, TableNoise,
+    AccessMode, AccessModes, BlockId, Blocks, BlocksError, Ceiling, ChargeOutcome, Component, ContextId, Cost,
+    CostError, Delta, Epsilon, Filter, FinishedSession, Gate, GateError, GrantId, GrantState, Head, Lane, Ledger, Log,
+    Mechanism, MemoryLog, NumberError, Policy, Rate, Refusal, Rule, Session, Shortfall, Sigma, StreamId, TableNoise,
 };
 
-/// To be called first thing in `main`: the program is started anew as the box of a pipeline's program, and this is
-/// where it finds out.
+/// Call this first in `main`. The executable starts itself again as the sandbox of a user's program; in that process
+/// this function does not return.
 pub use sage_sandbox::enter_if_requested as enter_sandbox_if_requested;
 
-/// Certified formulas, the kernel's and those for planning, for front ends that plan and never charge.
+/// Certified accounting formulas of the kernel and of `sage-learn`, for front ends that plan and never charge.
 pub mod accountant {
     pub use sage_kernel::accountant::{
         AccountantError, Certified, Composition, Loss, ORDERS, conversion, epsilon_from_curve, gaussian_delta,

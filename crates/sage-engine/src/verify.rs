@@ -1,52 +1,52 @@
-//! Verification for an auditor: the chain, the exported heads and every stored file, without changing anything.
+//! Verification for an auditor: the hash chain, the exported heads and every stored file, without changing anything.
 //!
-//! The log is copied as it is at one moment and the copy is read from its first record, so that a server may go on
-//! meanwhile. What only its owner can tell, such as files that no event names yet, is left out then.
+//! A snapshot of the log is read from its first record, so that a server may continue meanwhile. Findings that only the
+//! owner of the directory can judge, such as files that no event names yet, are then left out.
 
 use std::path::{Path, PathBuf};
 
 use sage_kernel::Head;
 
+use crate::api::rollback_fence::fence;
+use crate::api::{EngineError, Places};
 use crate::doctor::{Doctor, Finding};
-use crate::engine::put_back::fence;
-use crate::engine::{EngineError, Places};
-use crate::log::{Directory, Heads, KnownHead, LogCopy};
+use crate::log::{Directory, ExportedHead, Heads, LogCopy};
 
-/// What was verified, and what was found.
+/// The result of a verification.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Verified {
-    /// Where the log ends. Every record up to here was verified.
+pub struct Verification {
+    /// The log head. Every record up to it was verified.
     pub head: Head,
-    /// The exported heads, and whether the log holds them.
-    pub heads: Vec<(PathBuf, KnownHead, bool)>,
-    /// How many files were held against their digests.
+    /// The exported heads, and whether the log contains them.
+    pub heads: Vec<(PathBuf, ExportedHead, bool)>,
+    /// The number of files that were compared with their digests.
     pub files: usize,
-    /// What is not as it should be.
+    /// The problems found.
     pub findings: Vec<Finding>,
-    /// Whether a process is working on the directory.
+    /// Whether a process uses the directory.
     pub in_use: bool,
-    /// Whether the directory was restored and waits for an officer.
+    /// Whether the directory was restored and waits for an officer's acknowledgement.
     pub fenced: bool,
 }
 
-impl Verified {
-    /// Whether nothing is wrong.
+impl Verification {
+    /// Whether no problem was found.
     pub fn is_sound(&self) -> bool {
-        self.findings.is_empty() && self.heads.iter().all(|(.., held)| *held)
+        self.findings.is_empty() && self.heads.iter().all(|(.., matches)| *matches)
     }
 }
 
 /// Verifies a directory.
 ///
 /// # Errors
-/// When there is no log, or it is not what was written.
-pub fn verify(path: &Path, places: &Places) -> Result<Verified, EngineError> {
-    let in_use = Directory::is_held(path);
-    let copy = LogCopy::of(path)?;
+/// When there is no log, or its hash chain is broken.
+pub fn verify(path: &Path, places: &Places) -> Result<Verification, EngineError> {
+    let in_use = Directory::is_in_use(path);
+    let copy = LogCopy::create(path)?;
     let doctor = Doctor::examine_copy(copy.path(), path, places)?;
     let heads = Heads::new(places.heads.clone(), std::num::NonZeroU64::MAX, path).compare(doctor.gate())?;
     let ours = |finding: &&Finding| !(in_use && finding.is_repairable());
-    Ok(Verified {
+    Ok(Verification {
         head: doctor.head(),
         heads,
         files: doctor.files(),

@@ -10,8 +10,8 @@ use std::time::Instant;
 
 use sage_kernel::noise::{DiscreteGaussian, DiscreteLaplace, RoundedGaussian, SecureNoise};
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Decision, Delta, Door, Doors, Epsilon, Filter, Gate, Mechanism,
-    MemoryLog, Policy, Request, RequestKey, Rule, Sigma, Split, StreamId,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Decision, Delta, Epsilon, Filter, Gate,
+    Mechanism, MemoryLog, Policy, Request, RequestKey, Rule, Sigma, Split, StreamId,
 };
 use sha2::{Digest, Sha256};
 
@@ -100,7 +100,8 @@ impl World {
             _ => Mechanism::Pure { epsilon: Epsilon::cost("1e-9").expect("a loss") },
         };
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-        let stream = gate.create_stream(0, "rides", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+        let stream =
+            gate.create_stream(0, "rides", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
         gate.add_blocks(0, stream, (0..blocks).map(|block| block.to_string()).collect()).expect("blocks");
         Self { gate, cost: Cost::new(vec![part]).expect("a cost"), blocks, dice: 7, keys: 0 }
     }
@@ -117,7 +118,7 @@ impl World {
                 context: ContextId(0),
                 blocks: Blocks::range(first, first + window - 1).expect("blocks"),
                 costs: [Some(self.cost.clone()), None],
-                door: Door::Enforced,
+                access: AccessMode::Enforced,
                 purpose: "bench".to_owned(),
             }
         };
@@ -132,8 +133,8 @@ impl World {
             if group.is_empty() {
                 return;
             }
-            let answers = self.gate.charge(1, group).expect("a healthy log");
-            assert!(answers.iter().all(|answer| matches!(answer, Answer::Granted(_))), "everything fits");
+            let outcomes = self.gate.charge(1, group).expect("a healthy log");
+            assert!(outcomes.iter().all(|outcome| matches!(outcome, ChargeOutcome::Granted(_))), "everything fits");
         }
     }
 }
@@ -173,8 +174,8 @@ fn open_after(grants: u32) -> Outcome {
     let mut world = World::new(Rule::Basic, 10_000);
     for _ in 0..grants / 10_000 {
         for group in world.requests(1, 10_000).chunks(100) {
-            for answer in world.gate.charge(1, group.to_vec()).expect("a healthy log") {
-                let Answer::Granted(grant) = answer else { panic!("everything fits") };
+            for outcome in world.gate.charge(1, group.to_vec()).expect("a healthy log") {
+                let ChargeOutcome::Granted(grant) = outcome else { panic!("everything fits") };
                 let id = world.gate.start(1, grant).expect("a start").grant();
                 world.gate.burn(1, id).expect("a running grant");
             }

@@ -1,26 +1,26 @@
-//! The names a charge is made of: streams, blocks, lanes.
+//! Identifiers of streams, contexts, blocks and lanes, and sets of blocks.
 //!
-//! A block is a set of rows chosen by a public attribute of each row alone; here it is only its number
-//! within its stream. This module knows no row and no count of rows.
+//! A block is a set of rows determined by a public attribute of each row alone; here it is only its number
+//! within its stream. This module must never depend on rows or on the number of rows.
 
-use crate::message::says;
+use crate::message::display;
 
-/// A stream, by its place in the log.
+/// A stream, by its index in the log's order of creation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StreamId(pub u32);
 
-/// A context of a stream (a team, a geography), by its place in the stream's policy.
+/// A context of a stream (a team, a geography), by its index in the stream's policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ContextId(pub u32);
 
-/// A block of a stream, by its order of arrival.
+/// A block of a stream, by its index in order of arrival.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u32);
 
-/// The side of a block a privacy unit fell on when it arrived; it stays there for ever.
+/// The train or test side of a block. A privacy unit is assigned to one when it arrives and never changes it.
 ///
-/// The lanes of a block are disjoint by unit and chosen by a coin of the unit's own, so their costs
-/// compose in parallel: `proofs/lane.md`.
+/// The lanes of a block contain disjoint units and each unit is assigned independently at random, so the costs of the
+/// lanes compose in parallel: `proofs/lane.md`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Lane {
     /// Rows that models learn from.
@@ -30,7 +30,7 @@ pub enum Lane {
 }
 
 impl Lane {
-    /// Both lanes, in the order in which refusals are looked for.
+    /// Both lanes, in the order in which they are checked.
     pub const BOTH: [Self; 2] = [Self::Train, Self::Test];
 
     pub(crate) const fn index(self) -> usize {
@@ -41,12 +41,12 @@ impl Lane {
     }
 }
 
-says!(Lane {
+display!(Lane {
     Self::Train => "train",
     Self::Test => "test",
 });
 
-/// A run of blocks, both ends included.
+/// A range of consecutive blocks, both ends included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockRange {
     first: u32,
@@ -64,37 +64,37 @@ impl BlockRange {
         BlockId(self.last)
     }
 
-    /// The places of the blocks in their stream.
-    pub(crate) const fn places(self) -> std::ops::Range<usize> {
+    /// The indices of the blocks in their stream.
+    pub(crate) const fn indices(self) -> std::ops::Range<usize> {
         self.first as usize..self.last as usize + 1
     }
 }
 
-/// A set of blocks that is not empty, as ranges in order with a gap between neighbours.
+/// A non-empty set of blocks, as sorted ranges with a gap between neighbours.
 ///
 /// # Guarantee
-/// Equal sets are equal values: duplicates are folded and adjacent ranges joined, so a block named
-/// twice is charged once.
+/// Equal sets are equal values: duplicates are removed and adjacent ranges merged, so a block that is named twice is
+/// charged once.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Blocks(Vec<BlockRange>);
 
-/// Why a list of ranges is no set of blocks.
+/// Why a list of ranges is not a set of blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BlocksError {
-    /// No block was named.
+    /// The list is empty.
     Empty,
     /// A range ends before it starts.
     Reversed,
 }
 
-says!(error BlocksError {
+display!(error BlocksError {
     Self::Empty => "no block is named; name at least one",
     Self::Reversed => "a range of blocks ends before it starts",
 });
 
 impl Blocks {
-    /// The blocks in the given ranges, both ends included.
+    /// The union of the given ranges, both ends included.
     ///
     /// # Errors
     /// When there is no range, or one ends before it starts.
@@ -138,7 +138,7 @@ impl Blocks {
         self.0.get(at).is_some_and(|range| range.first <= block.0)
     }
 
-    /// The lowest block that both sets have.
+    /// The lowest block that is in both sets.
     pub fn first_common(&self, other: &Self) -> Option<BlockId> {
         self.0.iter().find_map(|range| {
             let at = other.0.partition_point(|theirs| theirs.last < range.first);
@@ -147,15 +147,15 @@ impl Blocks {
         })
     }
 
-    /// The blocks of both sets.
+    /// The union of both sets.
     pub fn union(&self, other: &Self) -> Self {
         let ranges = self.0.iter().chain(&other.0).map(|range| (range.first, range.last));
-        // Both hold ranges in order, and neither is empty.
+        // Both sets are valid and not empty, so this cannot fail.
         Self::from_ranges(ranges).unwrap_or_else(|_| self.clone())
     }
 }
 
-says!(Blocks {
+display!(Blocks {
     Self(ranges) => {
         let text = |range: &BlockRange| match range.last - range.first {
             0 => range.first.to_string(),

@@ -1,40 +1,40 @@
 //! Privacy budgets as integers.
 //!
-//! An [`Epsilon`] counts units of 10⁻¹², a [`Delta`] units of 10⁻¹⁸. Both come from decimal text, and
-//! the caller says whether the text names a cost (rounded up) or a ceiling (rounded down), so that no
-//! conversion ever favours the spender. Not-a-number, infinity and negative values have no
-//! representation. This module must never hold a floating-point number.
+//! An [`Epsilon`] counts units of 10⁻¹², a [`Delta`] units of 10⁻¹⁸. Both are parsed from decimal text. The caller
+//! chooses whether the text is a cost (rounded up) or a ceiling (rounded down), so no conversion ever favours the
+//! spender. NaN, infinity and negative values have no representation. This module must never contain a floating-point
+//! number.
 
 use std::fmt;
 
-use crate::message::says;
+use crate::message::display;
 
-/// Which way a decimal that falls between two units is taken.
+/// The direction in which a decimal between two units is rounded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Round {
-    /// Towards more: for what is asked or spent.
+    /// Up: for costs.
     Up,
-    /// Towards less: for what is allowed.
+    /// Down: for ceilings.
     Down,
 }
 
-/// Why a decimal was not taken as a number of the kernel.
+/// Why a decimal text is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NumberError {
     /// The text is not a plain decimal such as `0.05` or `1e-6`.
     NotADecimal,
-    /// The text has more characters than any sensible number.
+    /// The text is longer than 64 characters.
     TooLong,
     /// The number is negative.
     Negative,
-    /// The number is zero where zero has no meaning.
+    /// The number is zero where it must be positive.
     Zero,
-    /// The number is above the largest one allowed.
+    /// The number is above the limit of its type.
     TooLarge,
 }
 
-says!(error NumberError {
+display!(error NumberError {
     Self::NotADecimal => "not a decimal number; write it like 0.05 or 1e-6",
     Self::TooLong => "longer than 64 characters",
     Self::Negative => "negative; it must be zero or more",
@@ -42,14 +42,14 @@ says!(error NumberError {
     Self::TooLarge => "larger than allowed",
 });
 
-/// The longest text taken as a number.
+/// The length of the longest text that is parsed, in bytes.
 const TEXT_LIMIT: usize = 64;
 
-/// Reads a decimal as a whole number of units of 10^-`places`, rounding the rest as told.
+/// Parses a decimal as a whole number of units of 10^-`places`, rounded in the given direction.
 ///
 /// # Guarantee
-/// The result is the exact floor or ceiling of the decimal times 10^`places`, or an error; there is no
-/// text for which it panics, wraps or takes longer than the text is long.
+/// The result is the exact floor or ceiling of the decimal times 10^`places`, or an error. No text makes it panic or
+/// overflow, and its running time is bounded by the length of the text.
 pub(crate) fn parse_units(text: &str, places: u32, round: Round) -> Result<u64, NumberError> {
     if text.len() > TEXT_LIMIT {
         return Err(NumberError::TooLong);
@@ -67,7 +67,7 @@ pub(crate) fn parse_units(text: &str, places: u32, round: Round) -> Result<u64, 
     if (whole.is_empty() && fraction.is_empty()) || !digits().all(|digit| digit.is_ascii_digit()) {
         return Err(NumberError::NotADecimal);
     }
-    // Position of the unit digit: digits from here on are below one unit.
+    // The number of digits that count whole units; later digits are fractions of a unit.
     let cut = i64::try_from(whole.len()).unwrap_or(i64::MAX) + exponent + i64::from(places);
     let mut units: u64 = 0;
     let mut rest = false;
@@ -98,7 +98,7 @@ fn parse_exponent(text: &str) -> Result<i64, NumberError> {
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return Err(NumberError::NotADecimal);
     }
-    // An exponent beyond this bound decides alone: everything is zero or too large.
+    // Beyond this bound the exponent alone determines the result: zero or too large.
     let bound = i64::from(i32::MAX);
     let beyond = if text.starts_with('-') { -bound } else { bound };
     Ok(text.parse().map_or(beyond, |exponent: i64| exponent.clamp(-bound, bound)))
@@ -108,7 +108,7 @@ fn push_digit(units: u64, digit: u8) -> Result<u64, NumberError> {
     units.checked_mul(10).and_then(|units| units.checked_add(u64::from(digit))).ok_or(NumberError::TooLarge)
 }
 
-/// Units of 10^-`places` as the shortest decimal that is exactly them.
+/// The shortest decimal that equals `units` times 10^-`places`.
 pub(crate) fn decimal(units: u128, places: u32) -> String {
     let scale = 10u128.pow(places);
     let (whole, fraction) = (units / scale, units % scale);
@@ -126,14 +126,14 @@ macro_rules! quantity {
         pub struct $name(u64);
 
         impl $name {
-            /// Nothing.
+            /// Zero.
             pub const ZERO: Self = Self(0);
-            /// The largest value that exists.
+            /// The largest representable value.
             pub const LIMIT: Self = Self($limit);
-            /// Decimal places of one unit.
+            /// Decimal places of one unit: a unit is 10^-`PLACES`.
             pub const PLACES: u32 = $places;
 
-            /// The value of that many units, if there is one.
+            /// The value of `units` units; `None` above [`Self::LIMIT`].
             pub const fn from_units(units: u64) -> Option<Self> {
                 if units <= $limit { Some(Self(units)) } else { None }
             }
@@ -143,15 +143,15 @@ macro_rules! quantity {
                 self.0
             }
 
-            /// Reads what is asked for: rounded to what costs more.
+            /// Parses a cost, rounded towards the more expensive value.
             ///
             /// # Errors
-            /// When the text is no decimal, negative, or above the limit.
+            /// When the text is not a decimal, is negative, or is above the limit.
             pub fn cost(text: &str) -> Result<Self, NumberError> {
                 Self::from_units(parse_units(text, $places, Round::$dearer)?).ok_or(NumberError::TooLarge)
             }
 
-            /// Reads what is allowed: rounded to what costs less.
+            /// Parses a ceiling, rounded towards the less expensive value.
             ///
             /// # Errors
             /// As [`Self::cost`].
@@ -185,17 +185,17 @@ quantity! {
 }
 
 quantity! {
-    /// A noise multiplier σ (noise over sensitivity) in units of 10⁻⁹; at most 10⁹. Less of it costs more.
+    /// A noise multiplier σ (standard deviation over sensitivity) in units of 10⁻⁹; at most 10⁹. A smaller σ costs more.
     Sigma, places 9, below_or_at 1_000_000_000_000_000_000, dearer Down Up
 }
 
 quantity! {
-    /// A sampling rate in units of 10⁻¹², from zero to one.
+    /// A probability of being sampled in units of 10⁻¹², from zero to one.
     Rate, places 12, below_or_at 1_000_000_000_000, dearer Up Down
 }
 
 impl Rate {
-    /// The largest chance in units of 2^-64 that is not above this one.
+    /// The rate in units of 2^-64, rounded down.
     pub(crate) fn in_words(self) -> u128 {
         (u128::from(self.0) << 64) / u128::from(Self::LIMIT.0)
     }
@@ -245,7 +245,7 @@ mod tests {
         assert_eq!(parse_units(&long, 12, Round::Up), Err(NumberError::TooLong));
     }
 
-    /// Every decimal of up to three digits with every exponent nearby, against plain integers.
+    /// Compares every decimal of up to three digits, with small exponents, with integer arithmetic.
     #[test]
     fn small_decimals_are_exact() {
         for digits in 0..1000u128 {
@@ -268,7 +268,7 @@ mod tests {
         }
     }
 
-    /// A rate in words is the largest that is not above it, exactly.
+    /// A rate in units of 2^-64 is exactly the floor.
     #[test]
     fn rates_are_rounded_down() {
         let mut state = 9u64;

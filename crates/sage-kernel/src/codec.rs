@@ -1,12 +1,12 @@
-//! Canonical bytes: one value, one encoding (`docs/reference/log-format.md`).
+//! Canonical encoding: each value has exactly one encoding (`docs/reference/log-format.md`).
 //!
-//! Numbers are little-endian base-128 with no needless byte, text and lists carry their length first.
-//! The reader refuses everything the writer would not have written, so two different byte strings never
-//! mean the same event, and no input makes it panic or reserve memory it was not sent.
+//! Numbers are minimal little-endian base-128; text and lists are prefixed with their length. The reader refuses
+//! everything that the writer does not produce, so two different byte strings never encode the same event. No input may
+//! make it panic or allocate more than the input's size.
 
-/// The bytes are not what the writer writes.
+/// The bytes are not a canonical encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Malformed;
+pub struct MalformedBytes;
 
 /// Writes canonical bytes.
 #[derive(Default)]
@@ -39,53 +39,53 @@ impl Writer {
 pub(crate) struct Reader<'bytes>(pub(crate) &'bytes [u8]);
 
 impl<'bytes> Reader<'bytes> {
-    pub(crate) fn byte(&mut self) -> Result<u8, Malformed> {
-        let (&first, rest) = self.0.split_first().ok_or(Malformed)?;
+    pub(crate) fn byte(&mut self) -> Result<u8, MalformedBytes> {
+        let (&first, rest) = self.0.split_first().ok_or(MalformedBytes)?;
         self.0 = rest;
         Ok(first)
     }
 
-    pub(crate) fn number(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn number(&mut self) -> Result<u64, MalformedBytes> {
         let mut number = 0u64;
-        for place in 0..10 {
+        for position in 0..10 {
             let byte = self.byte()?;
             let digit = u64::from(byte & 0x7f);
-            // The tenth byte has room for one bit, and only the first byte may be zero.
-            if (place == 9 && digit > 1) || (byte == 0 && place > 0) {
-                return Err(Malformed);
+            // The tenth byte contributes one bit, and only the first byte can be zero.
+            if (position == 9 && digit > 1) || (byte == 0 && position > 0) {
+                return Err(MalformedBytes);
             }
-            number |= digit << (7 * place);
+            number |= digit << (7 * position);
             if byte & 0x80 == 0 {
                 return Ok(number);
             }
         }
-        Err(Malformed)
+        Err(MalformedBytes)
     }
 
-    pub(crate) fn raw(&mut self, length: usize) -> Result<&'bytes [u8], Malformed> {
-        let (taken, rest) = self.0.split_at_checked(length).ok_or(Malformed)?;
+    pub(crate) fn raw(&mut self, length: usize) -> Result<&'bytes [u8], MalformedBytes> {
+        let (taken, rest) = self.0.split_at_checked(length).ok_or(MalformedBytes)?;
         self.0 = rest;
         Ok(taken)
     }
 
-    pub(crate) fn bytes(&mut self) -> Result<&'bytes [u8], Malformed> {
-        let length = usize::try_from(self.number()?).map_err(|_| Malformed)?;
+    pub(crate) fn bytes(&mut self) -> Result<&'bytes [u8], MalformedBytes> {
+        let length = usize::try_from(self.number()?).map_err(|_| MalformedBytes)?;
         self.raw(length)
     }
 
-    /// A list whose items take at least one byte each, so a length can never outgrow the input.
+    /// A list whose items take at least one byte each, so its length is bounded by the input's.
     pub(crate) fn list<T>(
-        &mut self, mut item: impl FnMut(&mut Self) -> Result<T, Malformed>,
-    ) -> Result<Vec<T>, Malformed> {
-        let length = usize::try_from(self.number()?).map_err(|_| Malformed)?;
+        &mut self, mut item: impl FnMut(&mut Self) -> Result<T, MalformedBytes>,
+    ) -> Result<Vec<T>, MalformedBytes> {
+        let length = usize::try_from(self.number()?).map_err(|_| MalformedBytes)?;
         if length > self.0.len() {
-            return Err(Malformed);
+            return Err(MalformedBytes);
         }
         (0..length).map(|_| item(self)).collect()
     }
 
-    pub(crate) fn end(&self) -> Result<(), Malformed> {
-        if self.0.is_empty() { Ok(()) } else { Err(Malformed) }
+    pub(crate) fn end(&self) -> Result<(), MalformedBytes> {
+        if self.0.is_empty() { Ok(()) } else { Err(MalformedBytes) }
     }
 }
 
@@ -102,16 +102,16 @@ mod tests {
             assert_eq!(reader.number(), Ok(number));
             assert_eq!(reader.end(), Ok(()));
             for cut in 0..writer.0.len() {
-                assert_eq!(Reader(&writer.0[..cut]).number(), Err(Malformed));
+                assert_eq!(Reader(&writer.0[..cut]).number(), Err(MalformedBytes));
             }
         }
         for bytes in [&[0x80, 0x00][..], &[0xff; 10], &[0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 2]] {
-            assert_eq!(Reader(bytes).number(), Err(Malformed), "{bytes:?}");
+            assert_eq!(Reader(bytes).number(), Err(MalformedBytes), "{bytes:?}");
         }
     }
 
-    /// Every string of up to three bytes, and longer ones at the edge of 64 bits: what is read as a number is written
-    /// as the same bytes.
+    /// Every string of up to three bytes, and longer ones near the limit of 64 bits: a number that is decoded encodes to
+    /// the same bytes.
     #[test]
     fn every_short_string_is_canonical_or_refused() {
         let check = |bytes: &[u8]| {
@@ -141,9 +141,9 @@ mod tests {
 
     #[test]
     fn lengths_beyond_the_input_are_refused() {
-        assert_eq!(Reader(&[5, 1, 2]).bytes(), Err(Malformed));
-        assert_eq!(Reader(&[200, 1]).list(Reader::byte), Err(Malformed));
-        assert_eq!(Reader(&[1, 2]).raw(3), Err(Malformed));
-        assert_eq!(Reader(&[0]).end(), Err(Malformed));
+        assert_eq!(Reader(&[5, 1, 2]).bytes(), Err(MalformedBytes));
+        assert_eq!(Reader(&[200, 1]).list(Reader::byte), Err(MalformedBytes));
+        assert_eq!(Reader(&[1, 2]).raw(3), Err(MalformedBytes));
+        assert_eq!(Reader(&[0]).end(), Err(MalformedBytes));
     }
 }

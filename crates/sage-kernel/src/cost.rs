@@ -1,91 +1,91 @@
 //! What a query costs: the mechanisms it is made of.
 //!
-//! A cost says what a computation *is* (so many Gaussian releases, so many sampled steps), not only
-//! what it claims. The filter of a stream turns it into integers once, when it is charged
-//! (`filter/`); the session that runs under the charge may only do what the cost lists (`plan.rs`).
-//! This module must never price anything below what its mechanisms lose.
+//! A cost lists the mechanisms of a computation (a number of Gaussian releases, a number of sampled steps) and not only
+//! the privacy loss that is claimed for it. The filter of a stream converts it to integers once, when it is charged
+//! (`filter/`). The session that runs under the charge can only run what the cost lists (`plan.rs`). This module must
+//! never price a mechanism below its privacy loss.
 
 use crate::accountant;
 use crate::budget::{Delta, Epsilon, Rate, Sigma};
-use crate::message::says;
+use crate::message::display;
 
-/// A stand-in for "more than any ceiling": no cap reaches it, and sums of it are exact.
+/// An amount above every cap, for a cost without a bound. Sums of it are exact.
 pub(crate) const UNBOUNDED: u64 = u64::MAX;
 
-/// Whole units in one step of the fixed-point grid that scalars are summed on.
+/// Units of the fixed-point grid on which scalars are summed, for the whole range of a value.
 ///
-/// A row's share of a scalar sum is a whole number from 0 to this, so one row more or less moves the
-/// sum by at most this many units.
+/// A row contributes an integer from 0 to `SCALE` to a scalar sum, so adding or removing one row changes the sum by at
+/// most `SCALE`.
 pub const SCALE: u64 = 1 << 20;
 
-/// The number of Rényi orders a curve has a value for.
+/// The number of Rényi orders for which a curve has a value.
 pub const ORDER_COUNT: usize = accountant::ORDERS.len();
 
-/// A Rényi curve as its author declares it: one value for each order of the grid.
+/// A Rényi curve declared by an author: one bound for each order of the grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Curve {
-    /// The divergence at each order of [`crate::accountant::ORDERS`], or nothing where it has no bound.
+    /// The divergence at each order of [`crate::accountant::ORDERS`], or `None` where it is not bounded.
     pub orders: [Option<Epsilon>; ORDER_COUNT],
-    /// The bound at order ∞, where there is one.
+    /// The divergence at order ∞, or `None` where it is not bounded.
     pub infinite: Option<Epsilon>,
-    /// The probability mass set aside.
+    /// The probability δ outside of which the bounds hold.
     pub delta: Delta,
 }
 
-/// One kind of private computation, with what its loss depends on.
+/// A differentially private mechanism, with the parameters that determine its privacy loss.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mechanism {
-    /// Anything that is ε-differentially private. May be used up in pieces.
+    /// Any ε-differentially private computation. It can be consumed in parts.
     Pure {
-        /// The bound on the loss.
+        /// The bound on the privacy loss.
         epsilon: Epsilon,
     },
     /// Releases of fixed-point sums with discrete Laplace noise.
     Laplace {
-        /// The loss of one release.
+        /// The privacy loss of one release.
         epsilon: Epsilon,
         /// How many releases.
         count: u32,
     },
     /// Releases of vectors with Gaussian noise, rounded to a lattice.
     Gaussian {
-        /// Noise over sensitivity, of one release.
+        /// The noise multiplier of one release.
         sigma: Sigma,
-        /// Numbers in one release.
+        /// Coordinates of one release.
         coordinates: u32,
         /// How many releases.
         count: u32,
     },
-    /// Steps that each take every row with a chance and release a sum with Gaussian noise.
+    /// Steps of DP-SGD: each samples every row independently and releases a sum with Gaussian noise.
     SampledGaussian {
-        /// The chance of a row to be in a step.
+        /// The probability that a row is sampled in a step.
         rate: Rate,
-        /// Noise over sensitivity, of one step.
+        /// The noise multiplier of one step.
         sigma: Sigma,
-        /// Numbers in one step.
+        /// Coordinates of one step.
         coordinates: u32,
         /// How many steps.
         steps: u32,
     },
-    /// Anything that is ρ-zero-concentrated differentially private, such as tables with discrete Gaussian
-    /// noise. May be used up in pieces.
+    /// Any ρ-zero-concentrated differentially private computation, such as a table with discrete Gaussian noise. It can
+    /// be consumed in parts.
     Zcdp {
-        /// The bound.
+        /// The bound ρ.
         rho: Epsilon,
     },
-    /// Anything whose author vouches for a Rényi curve.
+    /// Any computation for which an author attests a Rényi curve.
     Curve(Box<Curve>),
-    /// Anything that is (ε, δ)-differentially private.
+    /// Any (ε, δ)-differentially private computation.
     BlackBox {
-        /// The bound on the loss.
+        /// ε.
         epsilon: Epsilon,
-        /// The probability with which the bound may fail.
+        /// δ.
         delta: Delta,
     },
 }
 
 impl Mechanism {
-    /// Whether the kernel itself can run it, clipping and noise included.
+    /// Whether the kernel implements the mechanism, clipping and noise included.
     pub const fn is_enforceable(&self) -> bool {
         !matches!(self, Self::Curve(_) | Self::BlackBox { .. })
     }
@@ -99,7 +99,7 @@ impl Mechanism {
                 rate > Rate::ZERO && sigma > Sigma::ZERO && coordinates > 0 && steps > 0
             }
             Self::Zcdp { rho } => rho > Epsilon::ZERO,
-            // No divergence at one order is none at all: such a mechanism looks at nothing.
+            // A divergence of zero at one order means that the output does not depend on the rows at all.
             Self::Curve(ref curve) => {
                 let mut bounds = curve.orders.iter().chain([&curve.infinite]);
                 curve.delta > Delta::ZERO || bounds.all(|bound| *bound != Some(Epsilon::ZERO))
@@ -109,7 +109,7 @@ impl Mechanism {
         if fine { Ok(()) } else { Err(CostError::Zero) }
     }
 
-    /// Draws of approximate Gaussian noise the mechanism makes.
+    /// The number of rounded Gaussian draws of the mechanism.
     pub(crate) fn draws(&self) -> u128 {
         match *self {
             Self::Gaussian { coordinates, count, .. } => u128::from(coordinates) * u128::from(count),
@@ -119,31 +119,31 @@ impl Mechanism {
     }
 }
 
-/// Why a list of mechanisms is no cost.
+/// Why a list of mechanisms is not a cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CostError {
-    /// No mechanism is named.
+    /// The list is empty.
     Empty,
-    /// More mechanisms than a cost may list.
+    /// More than 4096 mechanisms.
     TooMany,
-    /// A mechanism with no loss, no noise or no release: nothing is free, and nothing is infinite.
+    /// A parameter of a mechanism is zero, so it would be free or have an infinite cost.
     Zero,
 }
 
-says!(error CostError {
+display!(error CostError {
     Self::Empty => "a cost needs at least one mechanism",
     Self::TooMany => "a cost lists at most 4096 mechanisms",
-    Self::Zero => "every number of a mechanism must be more than zero",
+    Self::Zero => "every parameter of a mechanism must be more than zero",
 });
 
-/// The most mechanisms one cost may list.
+/// The largest number of mechanisms in a cost.
 const PARTS_LIMIT: usize = 4096;
 
-/// What one query costs on one lane: its mechanisms, composed.
+/// The cost of one query on one lane: the composition of its mechanisms.
 ///
 /// # Guarantee
-/// At least one mechanism, each with a loss above zero and every parameter in range.
+/// It contains at least one mechanism, and every mechanism has a positive privacy loss and valid parameters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cost {
     parts: Vec<Mechanism>,
@@ -154,13 +154,13 @@ impl Cost {
     /// The composition of the mechanisms.
     ///
     /// # Errors
-    /// When there is none, there are too many, or one has a parameter of zero.
+    /// When the list is empty or too long, or a parameter is zero.
     pub fn new(parts: Vec<Mechanism>) -> Result<Self, CostError> {
         Self::at_delta(parts, Delta::ZERO)
     }
 
-    /// The composition of the mechanisms, to be stated at this δ where the stream's filter knows only
-    /// (ε, δ) and a mechanism has no ε without a δ.
+    /// The composition of the mechanisms, with the δ at which a filter that counts (ε, δ) states mechanisms that have
+    /// no ε without a δ.
     ///
     /// # Errors
     /// As [`Cost::new`].
@@ -188,23 +188,23 @@ impl Cost {
         &self.parts
     }
 
-    /// The δ at which (ε, δ) filters state the mechanisms that need one.
+    /// The δ at which (ε, δ) filters state mechanisms that need one.
     pub const fn delta(&self) -> Delta {
         self.delta
     }
 
-    /// Whether the kernel can run all of it.
+    /// Whether the kernel implements all mechanisms.
     pub fn is_enforceable(&self) -> bool {
         self.parts.iter().all(Mechanism::is_enforceable)
     }
 }
 
-/// The integers a cost comes to under one filter, one for each of its components.
+/// A cost under one filter: one integer for each component of the filter.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Amounts(pub(crate) Vec<u64>);
 
 impl Amounts {
-    /// The numbers, in units of 10⁻¹² (losses) and 10⁻¹⁸ (probabilities).
+    /// The integers, in units of 10⁻¹² (losses) and 10⁻¹⁸ (probabilities).
     pub fn units(&self) -> &[u64] {
         &self.0
     }

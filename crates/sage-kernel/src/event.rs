@@ -1,8 +1,8 @@
-//! What can happen to a budget, and the bytes it is written as (`docs/reference/log-format.md`).
+//! The events of the log (`docs/reference/log-format.md`).
 //!
-//! The log holds more kinds of events than the kernel acts on; those are [`Event::Note`], carried and
-//! chained like the rest. An event holds decided integers, never a formula to be evaluated again: what a
-//! charge cost does not change when an accountant improves.
+//! Events that the kernel does not act on are [`Event::Note`]s, stored and chained like the others. An event must never
+//! contain a formula that is evaluated again: its amounts are fixed integers, so a better accountant does not change the
+//! cost of past charges.
 
 use sha2::{Digest, Sha256};
 
@@ -10,21 +10,21 @@ use crate::block::{Blocks, ContextId, StreamId};
 use crate::cost::{Amounts, Cost};
 use crate::policy::Policy;
 
-/// A grant, by the number of the event that charged it.
+/// A grant, identified by the number of the event that charged it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct GrantId(pub u64);
 
-/// A request's key: the same key has the same effect for ever.
+/// The idempotency key of a request: a repeated key never charges again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct RequestKey([u8; 32]);
 
 impl RequestKey {
-    /// The key for a client's own text.
+    /// The key for a text chosen by the client.
     pub fn from_text(text: &str) -> Self {
         Self(Sha256::digest(text.as_bytes()).into())
     }
 
-    /// The key as it was written.
+    /// The key with this digest, as stored in the log.
     pub(crate) const fn from_digest(digest: [u8; 32]) -> Self {
         Self(digest)
     }
@@ -35,16 +35,16 @@ impl RequestKey {
     }
 }
 
-/// How rows will be read.
+/// The access mode of a request: who computes on the rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Door {
-    /// Only by the kernel's mechanisms.
+pub enum AccessMode {
+    /// Enforced: only the kernel's mechanisms.
     Enforced,
-    /// By code whose author vouches for the cost.
-    Declared {
-        /// Who vouches.
+    /// Attested: code whose author vouches for the cost.
+    Attested {
+        /// Name of the person who accepts the risk.
         author: String,
-        /// Why the cost is what it is said to be.
+        /// Why the stated cost is correct.
         reason: String,
     },
 }
@@ -56,94 +56,94 @@ pub struct Request {
     pub key: RequestKey,
     /// The stream.
     pub stream: StreamId,
-    /// On whose account.
+    /// The context that is charged.
     pub context: ContextId,
     /// The blocks.
     pub blocks: Blocks,
-    /// What is spent on each lane, in the order of [`crate::Lane::BOTH`].
+    /// The cost on each lane, in the order of [`crate::Lane::BOTH`].
     pub costs: [Option<Cost>; 2],
-    /// How rows will be read.
-    pub door: Door,
-    /// What for, in the client's words.
+    /// The access mode.
+    pub access: AccessMode,
+    /// The purpose, in the client's words.
     pub purpose: String,
 }
 
-/// A request that was admitted, with the integers it came to.
+/// An admitted request with its amounts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Charge {
-    /// What was asked.
+    /// The request.
     pub request: Request,
     /// For each lane, the amounts in each book: the context's own, then the joint one.
     pub amounts: [Vec<Amounts>; 2],
 }
 
-/// Something that happened.
+/// An event of the log.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
-    /// A stream exists.
+    /// A stream was created.
     StreamCreated {
         /// Its name.
         name: String,
         /// Its policy.
         policy: Policy,
     },
-    /// Blocks exist, unspent.
+    /// Blocks were added, with nothing spent.
     BlocksAdded {
         /// Their stream.
         stream: StreamId,
         /// Their public keys, in order of arrival.
         keys: Vec<String>,
     },
-    /// Budget is spent.
+    /// A request was charged.
     Charged(Box<Charge>),
-    /// Rows may be read from now on: the charge is final.
+    /// A grant started: its rows can be read and its charge is final.
     Started {
-        /// Under this charge.
+        /// The grant.
         grant: GrantId,
     },
-    /// The charge is taken back; nothing was read.
+    /// A grant was cancelled before it started; its charge is undone.
     Cancelled {
-        /// This charge.
+        /// The grant.
         grant: GrantId,
     },
-    /// Something computed under the charge has left.
+    /// A result computed under a grant was released.
     Released {
-        /// This charge.
+        /// The grant.
         grant: GrantId,
-        /// SHA-256 of what left.
+        /// SHA-256 of the result.
         digest: [u8; 32],
     },
-    /// The charge stands and nothing will leave under it.
+    /// A started grant ended without a release; its charge stands.
     Burnt {
-        /// This charge.
+        /// The grant.
         grant: GrantId,
     },
-    /// Blocks may never be read again.
+    /// Blocks were retired: they can never be read again.
     Retired {
         /// Their stream.
         stream: StreamId,
         /// The blocks.
         blocks: Blocks,
     },
-    /// A stream has another policy from now on; what was spent stays spent.
+    /// A stream's policy was replaced; spent amounts stay.
     PolicyChanged {
         /// The stream.
         stream: StreamId,
-        /// Its policy from now on.
+        /// The new policy.
         policy: Policy,
-        /// Who approved it, by name.
+        /// The names of the officers who approved it.
         approvals: Vec<String>,
     },
-    /// The state before this event was written down elsewhere.
+    /// A snapshot of the state before this event was stored elsewhere.
     Snapshot {
-        /// SHA-256 of the bytes.
+        /// SHA-256 of the snapshot.
         digest: [u8; 32],
     },
-    /// Something that does not touch a budget.
+    /// An event that does not affect budgets.
     Note {
         /// Its kind.
         kind: String,
-        /// Its content, in the words of whoever wrote it.
+        /// Its content, in the format of its writer.
         body: Vec<u8>,
     },
 }

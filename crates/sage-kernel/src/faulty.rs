@@ -1,24 +1,24 @@
-//! A log in memory that goes wrong on demand: for tests and experiments alone.
+//! A log in memory with injected faults, only for tests and experiments.
 
 use std::collections::BTreeMap;
 
 use crate::log::{Head, Log, LogError, Record};
 use crate::memory::MemoryLog;
 
-/// What goes wrong with an append.
+/// A fault of an append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// Nothing is written, and the writer is told so.
+    /// Nothing is written, and the error reports this.
     Refuse,
-    /// The writer is told that the outcome is not known, and nothing was written.
+    /// Nothing is written, and the error reports an unknown outcome.
     LoseBefore,
-    /// The writer is told that the outcome is not known, and everything was written.
+    /// Everything is written, and the error reports an unknown outcome.
     LoseAfter,
-    /// Everything is written, and the store answers with a head that is not the log's.
+    /// Everything is written, and the store returns a wrong log head.
     Misreport,
 }
 
-/// Records in memory, with faults at chosen appends.
+/// A log in memory with faults at chosen appends.
 #[derive(Clone, Debug, Default)]
 pub struct FaultyLog {
     log: MemoryLog,
@@ -27,12 +27,12 @@ pub struct FaultyLog {
 }
 
 impl FaultyLog {
-    /// A log that already holds these records, and no fault yet.
-    pub fn holding(records: Vec<Record>) -> Self {
+    /// A log with these records and no faults.
+    pub fn with_records(records: Vec<Record>) -> Self {
         Self { log: MemoryLog { records }, ..Self::default() }
     }
 
-    /// Makes the append with this number (counted from zero) go wrong.
+    /// Injects a fault into the append with this number, counted from zero.
     pub fn fail_at(&mut self, append: u64, fault: Fault) {
         self.faults.insert(append, fault);
     }

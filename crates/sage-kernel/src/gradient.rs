@@ -1,10 +1,10 @@
 //! The sampled sum of outer products: one step of DP-SGD. Proof: `proofs/gradient.md`.
 //!
-//! For a dense layer the gradient of one row is the outer product of what went in and the error that came
-//! back. Its length is the product of their lengths, so every row can be shortened without its gradient
-//! ever being formed, and the sum over rows is one matrix product. Both factors become whole numbers
-//! (`factors`), and the product is exact (`outer`). Which rows take part is drawn here, each with its own
-//! chance; how many did is told to nobody; the sum gets noise even when no row took part.
+//! For a dense layer the gradient of one row is the outer product of the layer's inputs and of the errors at its outputs.
+//! Its norm is the product of their norms, so every row can be clipped without computing its gradient, and the sum over
+//! rows is one matrix product. Both factors are quantised to integers (`factors`), and the product is exact. Each row is
+//! sampled independently here. The number of sampled rows must never be revealed, and the sum gets noise even if no row
+//! was sampled.
 
 use std::ops::Range;
 
@@ -17,40 +17,40 @@ use crate::session::{Rows, Session, SessionError};
 use crate::vector::Lattice;
 use sage_numerics::{Factors, balanced_chunks, map_parallel, sum_outer_products};
 
-/// Numbers that are released with one source of noise: a public size, so that what is drawn does not
-/// depend on the number of threads.
+/// The number of coordinates that share a source of noise: a public size, so that the noise does not depend on the
+/// number of threads.
 const PIECE: usize = 1 << 15;
 
-/// Some of the rows that take part in a step.
+/// Some of the sampled rows of a step.
 pub struct Sample<'step, R> {
     rows: &'step [(&'step R, usize)],
 }
 
 impl<R: Rows> Sample<'_, R> {
-    /// How many there are. Known to the function that computes the step, and to nobody else.
+    /// The number of rows. Only the function that computes the step may use it.
     pub fn count(&self) -> usize {
         self.rows.len()
     }
 
-    /// The row at a place below [`Sample::count`].
-    pub fn row(&self, place: usize) -> R::Row<'_> {
-        let (batch, row) = self.rows[place];
+    /// The row at an index below [`Sample::count`].
+    pub fn row(&self, index: usize) -> R::Row<'_> {
+        let (batch, row) = self.rows[index];
         batch.row(row)
     }
 }
 
-/// The parameters of a step.
+/// The parameters of a step of DP-SGD.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Step {
-    /// The chance of a row to take part.
+    /// The probability that a row is sampled.
     pub rate: Rate,
-    /// Noise over sensitivity.
+    /// The noise multiplier: standard deviation over sensitivity.
     pub sigma: Sigma,
-    /// The longest gradient of one row, over all layers; longer ones are shortened.
+    /// The largest L2 norm of one row's gradient over all layers; longer ones are clipped.
     pub clip: f64,
 }
 
-/// Memory that one step leaves to the next. What is in it is the rows' and never leaves the session.
+/// Buffers that steps reuse. Their content depends on rows and never leaves the session.
 #[derive(Default)]
 pub(crate) struct Scratch {
     /// For each thread.
@@ -60,18 +60,17 @@ pub(crate) struct Scratch {
 }
 
 impl<R: Rows, N: NoiseSource> Session<R, N> {
-    /// One step: the noisy sum of the rows' gradients, layer by layer; in a layer, for each number, then for
-    /// each place, then for the bias, output by output.
+    /// One step of DP-SGD: the noisy sum of the clipped gradients of sampled rows, layer by layer. In a layer the order is:
+    /// numeric inputs, one-hot columns, bias; for each of them all outputs.
     ///
-    /// `backward` gets the sampled rows, some at a time and on several threads, and fills in, for every layer,
-    /// inputs and errors of each row in order: all of them, for what it finds there is left from other rows.
-    /// What it fills in for a row must depend on that row and on public values alone.
+    /// `backward` is called with some of the sampled rows at a time, on several threads. For every layer it must overwrite
+    /// the inputs and errors of each row completely, because the buffers contain values of other rows. What it writes for
+    /// a row must depend only on that row and on public values.
     ///
     /// # Guarantee
-    /// One step of [`Mechanism::SampledGaussian`] with as many coordinates as the layers have parameters,
-    /// if `backward` keeps its promise: `proofs/gradient.md`. A row it fills in with anything that is no
-    /// finite number, or with places out of order or beyond the width, counts as zero. The number of threads
-    /// changes nothing.
+    /// One step of [`Mechanism::SampledGaussian`] with as many coordinates as the layers have parameters, if `backward`
+    /// fulfils its contract: `proofs/gradient.md`. A row with an infinite or NaN value, or with one-hot indices that are
+    /// out of order or out of range, counts as zero. The result does not depend on the number of threads.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -84,7 +83,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     {
         let Step { rate, sigma, clip } = step;
         if !(1e-30..=1e30).contains(&clip) {
-            return Err(SessionError::Parameter("the clip of a step is from 1e-30 to 1e30"));
+            return Err(SessionError::Parameter("the clipping norm of a step must be from 1e-30 to 1e30"));
         }
         let total = layers.iter().fold(0u128, |total, layer| total.saturating_add(layer.parameters()));
         let coordinates = u32::try_from(total)
@@ -105,7 +104,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         noisy
     }
 
-    /// Draws which rows take part: each by itself, with a chance that is not above the one asked for.
+    /// Samples rows independently, each with a probability of at most `rate`.
     fn sample(&mut self, lane: Lane, rate: Rate) -> Result<Vec<(&R, usize)>, SessionError> {
         let mut rows = Vec::new();
         let mut mask = Vec::new();
@@ -124,7 +123,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     }
 }
 
-/// The sums with noise, each piece of them from a source of its own.
+/// Adds noise to the sums, with an independent source for each piece.
 fn release<N: NoiseSource>(
     lattice: &Lattice, sums: &[Vec<i64>], unit: f64, threads: usize, noise: &mut N,
 ) -> Result<Vec<Vec<f32>>, SessionError> {
@@ -144,11 +143,11 @@ fn release<N: NoiseSource>(
 }
 
 impl Scratch {
-    /// The exact sums of the shortened outer products, in units of clip / 2^26.
+    /// Computes the exact sums of the clipped outer products, in units of clip / 2^26.
     ///
     /// # Guarantee
-    /// The contribution of one row, over all layers together, is a vector of whole numbers no longer than
-    /// 2^26, checked in integers.
+    /// The contribution of one row over all layers is an integer vector with an L2 norm of at most 2^26, checked in
+    /// integers.
     fn clipped_sums(
         &mut self, layers: &[LayerShape], count: usize, clip: f64, threads: usize,
         fill: impl Fn(Range<usize>, &mut [LayerRows]) + Sync,
@@ -177,30 +176,30 @@ mod tests {
         scratch.sums
     }
 
-    /// Fills in what there is for some of the rows.
+    /// A `fill` function that copies rows prepared in advance.
     fn copied(
         layers: &[LayerShape], filled: &[LayerRows], count: usize,
     ) -> impl Fn(Range<usize>, &mut [LayerRows]) + Sync {
         move |rows, out| {
             for ((layer, from), out) in layers.iter().zip(filled).zip(out) {
                 let some = |width: u32, end: usize| {
-                    // What is left over is given with the last rows.
+                    // Surplus values are written with the last rows.
                     let end = if rows.end == count { end } else { end.min(rows.end * width as usize) };
                     end.min(rows.start * width as usize)..end
                 };
-                out.values = from.values[some(layer.numbers, from.values.len())].to_vec();
-                out.places = from.places[some(layer.named, from.places.len())].to_vec();
+                out.values = from.values[some(layer.numeric, from.values.len())].to_vec();
+                out.indices = from.indices[some(layer.active, from.indices.len())].to_vec();
                 out.errors = from.errors[some(layer.outputs, from.errors.len())].to_vec();
             }
         }
     }
 
     fn dense(values: &[f32], errors: &[f32]) -> LayerRows {
-        LayerRows { values: values.to_vec(), places: Vec::new(), errors: errors.to_vec() }
+        LayerRows { values: values.to_vec(), indices: Vec::new(), errors: errors.to_vec() }
     }
 
-    /// The share of a row with zero errors overflows at the smallest clips; zero times that is no number.
-    /// It was once taken for short, and the product spread it over the sums of all other rows.
+    /// The scale of a row with zero errors overflows at the smallest clips, and zero times infinity is NaN. It was once
+    /// taken for a short row, and the product spread it over the sums of all other rows.
     #[test]
     fn a_row_out_of_its_grid_silences_itself_alone() {
         let layers = [LayerShape::dense(1, 1); 2];
@@ -213,19 +212,19 @@ mod tests {
         }
     }
 
-    /// One row more moves the exact sums by at most 2^26 in length, whatever it holds, and never any
-    /// other row's part.
+    /// Adding a row with any content changes the exact sums by at most 2^26 in L2 norm, and never changes the contribution
+    /// of another row.
     #[test]
     fn one_row_moves_the_sums_by_at_most_the_clip() {
-        let layers = [LayerShape::dense(2, 2), LayerShape::named(2, 4, 1)];
+        let layers = [LayerShape::dense(2, 2), LayerShape::one_hot(2, 4, 1)];
         let extremes = [0.0, -0.0, 1.0, -3.5, 1e-45, 1e38, f32::MAX, f32::MIN, f32::NAN, f32::INFINITY, 1e-20];
-        let places = [[0, 1], [1, 3], [3, 1], [2, 2], [0, 4], [u32::MAX, 0]];
+        let indices = [[0, 1], [1, 3], [3, 1], [2, 2], [0, 4], [u32::MAX, 0]];
         let filled = |rows: &[(f32, f32, f32, [u32; 2])]| {
             let mut filled = vec![LayerRows::default(); 2];
-            for &(one, two, error, places) in rows {
+            for &(one, two, error, indices) in rows {
                 filled[0].values.extend([one, two]);
                 filled[0].errors.extend([error, two]);
-                filled[1].places.extend(places);
+                filled[1].indices.extend(indices);
                 filled[1].errors.push(error);
             }
             filled
@@ -235,9 +234,9 @@ mod tests {
             let without = clipped_sums(&layers, &filled(&base), base.len(), clip);
             for &one in &extremes {
                 for &two in &extremes {
-                    for (place, &error) in extremes.iter().enumerate() {
+                    for (index, &error) in extremes.iter().enumerate() {
                         let mut rows = base.to_vec();
-                        rows.insert(1, (one, two, error, places[place % places.len()]));
+                        rows.insert(1, (one, two, error, indices[index % indices.len()]));
                         let with = clipped_sums(&layers, &filled(&rows), rows.len(), clip);
                         let square = without.iter().flatten().zip(with.iter().flatten());
                         let square: u128 =
@@ -249,21 +248,21 @@ mod tests {
         }
     }
 
-    /// A step large enough to be shared out, and memory that an earlier step has used.
+    /// A step that is large enough for several threads, with buffers that an earlier step has used.
     #[test]
     fn threads_and_used_memory_change_nothing() {
         let layers = [
-            LayerShape { numbers: 3, named: 2, places: 40, outputs: 2_100, bias: Bias::Added },
+            LayerShape { numeric: 3, active: 2, columns: 40, outputs: 2_100, bias: Bias::Added },
             LayerShape::dense(2_100, 65),
             LayerShape::embedding(7, 3),
         ];
         let number = |seed: usize| ((seed * 7_919 + 13) % 2_003) as f32 / 1_000.0 - 1.0;
         let fill = |count: usize, filled: &mut [LayerRows]| {
             for (layer, filled) in layers.iter().zip(filled) {
-                filled.values.extend((0..count * layer.numbers as usize).map(number));
+                filled.values.extend((0..count * layer.numeric as usize).map(number));
                 filled.errors.extend((0..count * layer.outputs as usize).map(number));
-                let places = |row: usize| (0..layer.named).map(move |place| (row as u32 * 5 + place) % layer.places);
-                filled.places.extend((0..count).flat_map(places));
+                let indices = |row: usize| (0..layer.active).map(move |field| (row as u32 * 5 + field) % layer.columns);
+                filled.indices.extend((0..count).flat_map(indices));
             }
         };
         let mut used = Scratch::default();
@@ -276,17 +275,17 @@ mod tests {
         }
     }
 
-    /// A step without rows, or one that was filled in wrongly, must not give the sums of the step before.
+    /// A step without rows, or with values of the wrong size, must not return the sums of the step before.
     #[test]
     fn sums_of_an_earlier_step_are_gone() {
         let layers = [
-            LayerShape { numbers: 3, named: 2, places: 4, outputs: 70, bias: Bias::Added },
+            LayerShape { numeric: 3, active: 2, columns: 4, outputs: 70, bias: Bias::Added },
             LayerShape::dense(70, 2),
-            LayerShape { numbers: 1, named: 1, places: 3, outputs: 2, bias: Bias::Added },
+            LayerShape { numeric: 1, active: 1, columns: 3, outputs: 2, bias: Bias::Added },
         ];
         let filled = layers.map(|layer| LayerRows {
-            values: vec![1.0; 5 * layer.numbers as usize],
-            places: (0..5).flat_map(|_| 0..layer.named).collect(),
+            values: vec![1.0; 5 * layer.numeric as usize],
+            indices: (0..5).flat_map(|_| 0..layer.active).collect(),
             errors: vec![1.0; 5 * layer.outputs as usize],
         });
         for (count, lost) in [(0, 0), (5, 1)] {
@@ -309,7 +308,7 @@ mod tests {
         for filled in [dense(&[1.0], &[1.0]), dense(&[1.0; 4], &[1.0]), dense(&[1.0; 2], &[]), dense(&[], &[])] {
             assert_eq!(clipped_sums(&layers, &[filled], 1, 1.0), [vec![0; 3]]);
         }
-        // Rows that came before in the right size do not count either.
+        // Earlier rows of the right size do not count either.
         let mut filled = dense(&[1.0; 1_000], &[1.0; 500]);
         assert!(clipped_sums(&layers, std::slice::from_ref(&filled), 500, 1.0)[0].iter().all(|&sum| sum > 0));
         filled.values.pop();

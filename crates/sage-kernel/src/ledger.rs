@@ -1,10 +1,10 @@
-//! The ledger: what every lane of every block has spent, as a fold of the log.
+//! The ledger: the amounts spent on every lane of every block, as a fold of the log.
 //!
-//! A pure, deterministic state machine over integers. [`Ledger::apply`] takes in what is read from a log and
-//! checks every event, so a log that was not written by these rules cannot be replayed into a state that
-//! admits more. The gate alone enters a charge without that check, right after deciding it on the same
-//! state, and withdraws it if its append did not happen. It must never read a clock, a random number, a float or a row.
-//! Proof that a filter on each lane of each block bounds the stream: `proofs/block.md`.
+//! A deterministic state machine over integers. [`Ledger::apply`] checks every event that is read from a log, so a log
+//! that breaks the rules cannot be replayed into a state that admits more. Only the gate enters a charge without this
+//! check, right after deciding it on the same state, and withdraws it if the append fails. The ledger must never read a
+//! clock, a random number, a float or a row. Proof that a filter on each lane of each block bounds the stream:
+//! `proofs/block.md`.
 
 mod snapshot;
 
@@ -13,46 +13,46 @@ use std::collections::{BTreeMap, BTreeSet};
 use crate::block::{BlockId, Blocks, ContextId, Lane, StreamId};
 use crate::cost::Amounts;
 use crate::event::{Charge, Event, GrantId, Request, RequestKey};
-use crate::message::says;
+use crate::message::display;
 use crate::policy::Policy;
 use sage_numerics::KeyIndex;
 
-/// How far a grant has come.
+/// The state of a grant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum GrantState {
-    /// Charged; not a byte was read; may be cancelled, and started unless a block of it is retired.
+    /// Charged, nothing read yet. It can be cancelled, and started unless one of its blocks is retired.
     Charged,
-    /// Rows may have been read; the charge is final.
+    /// Rows can have been read; the charge is final.
     Started,
-    /// Taken back before it started.
+    /// Cancelled before it started; the charge was undone.
     Cancelled,
-    /// Something left under it.
+    /// A result with this SHA-256 digest was released.
     Released([u8; 32]),
-    /// Nothing left under it, and nothing will.
+    /// Ended without a release; the charge stands.
     Burnt,
 }
 
-/// The log holds an event that the rules do not allow at its place.
+/// An event of the log violates the rules of the ledger.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Inconsistent {
+pub struct InconsistentLog {
     /// The event's number.
     pub number: u64,
 }
 
-says!(error Inconsistent {
+display!(error InconsistentLog {
     Self { number } => format!("event {number} of the log breaks the rules of the ledger; nothing is granted on this log"),
 });
 
-/// One stream as the ledger knows it.
+/// The state of one stream.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stream {
     name: String,
     policy: Policy,
     keys: Vec<String>,
-    /// The same, to find one: a key names one block for ever.
+    /// The same keys, for lookup: a key identifies one block for ever.
     known: BTreeSet<String>,
     retired: Option<Blocks>,
-    /// For each book and lane, the numbers of each block, one block after the other.
+    /// For each book and lane, the amounts spent on each block, one block after the other.
     spent: Vec<[Vec<u128>; 2]>,
 }
 
@@ -77,18 +77,18 @@ impl Stream {
         &self.keys
     }
 
-    /// Whether the block may never be read again.
+    /// Whether the block is retired: it can never be read again.
     pub fn is_retired(&self, block: BlockId) -> bool {
         self.retired.as_ref().is_some_and(|retired| retired.contains(block))
     }
 
-    /// What a lane of a block has spent in a context, number by number as the context's filter has them.
+    /// The amounts spent on a lane of a block in a context, one for each component of the context's filter.
     pub fn spent(&self, context: ContextId, block: BlockId, lane: Lane) -> Option<&[u128]> {
         let own = context.0 as usize;
         self.policy.contexts().get(own).and_then(|_| self.cell(own, block, lane))
     }
 
-    /// What a lane of a block has spent in all contexts together, where the policy caps that.
+    /// The amounts spent on a lane of a block in all contexts together; `None` without a joint ceiling.
     pub fn spent_jointly(&self, block: BlockId, lane: Lane) -> Option<&[u128]> {
         self.cell(self.policy.contexts().len(), block, lane)
     }
@@ -99,9 +99,9 @@ impl Stream {
         self.spent[book][lane.index()].get(start..start + width)
     }
 
-    /// The cells of a range of blocks.
-    pub(crate) fn cells(&self, book: usize, lane: Lane, width: usize, places: std::ops::Range<usize>) -> &[u128] {
-        &self.spent[book][lane.index()][places.start * width..places.end * width]
+    /// The amounts spent on a range of blocks, one block after the other.
+    pub(crate) fn cells(&self, book: usize, lane: Lane, width: usize, indices: std::ops::Range<usize>) -> &[u128] {
+        &self.spent[book][lane.index()][indices.start * width..indices.end * width]
     }
 
     /// The first block of the set that does not exist.
@@ -124,16 +124,16 @@ pub(crate) struct Entry {
     pub(crate) state: GrantState,
 }
 
-/// Everything the log says about budgets.
+/// The state of all budgets after the events of a log.
 #[derive(Clone, Debug, Default)]
 pub struct Ledger {
     streams: Vec<Stream>,
-    /// In the order of their numbers, which is the order of the log.
+    /// In order of their numbers, which is the order of the log.
     grants: Vec<Entry>,
-    /// By the key of its charge; says nothing that `grants` does not.
+    /// Index of `grants` by request key.
     keys: KeyIndex,
-    /// Charged and not started, with what was charged: it is needed for the start or to be given back, and
-    /// from then on the log alone keeps it.
+    /// Charges of grants that have not started. They are needed to start or cancel the grant; afterwards only the log
+    /// keeps them.
     waiting: BTreeMap<GrantId, Box<Charge>>,
 }
 
@@ -151,43 +151,42 @@ impl Ledger {
 
     /// The stream with this name.
     pub fn stream_named(&self, name: &str) -> Option<StreamId> {
-        let place = self.streams.iter().position(|stream| stream.name == name)?;
-        u32::try_from(place).ok().map(StreamId)
+        let index = self.streams.iter().position(|stream| stream.name == name)?;
+        u32::try_from(index).ok().map(StreamId)
     }
 
-    /// How far the grant has come.
+    /// The state of the grant.
     pub fn grant_state(&self, grant: GrantId) -> Option<GrantState> {
         self.entry(grant).map(|entry| entry.state)
     }
 
-    /// What was charged for a grant that has not started.
+    /// The charge of a grant that has not started.
     pub fn charge(&self, grant: GrantId) -> Option<&Charge> {
         self.waiting.get(&grant).map(|charge| &**charge)
     }
 
-    /// The grant that was charged for the key.
+    /// The grant that was charged under the key.
     pub fn grant_for(&self, key: RequestKey) -> Option<GrantId> {
-        let is = |place: usize| self.grants.get(place).is_some_and(|entry| entry.key == key);
-        self.keys.find(&key.bytes(), is).map(|place| self.grants[place].id)
+        let is = |index: usize| self.grants.get(index).is_some_and(|entry| entry.key == key);
+        self.keys.find(&key.bytes(), is).map(|index| self.grants[index].id)
     }
 
     fn entry(&self, grant: GrantId) -> Option<&Entry> {
-        let place = self.grants.binary_search_by_key(&grant, |entry| entry.id).ok()?;
-        self.grants.get(place)
+        let index = self.grants.binary_search_by_key(&grant, |entry| entry.id).ok()?;
+        self.grants.get(index)
     }
 
-    /// Grants that are charged and not started, oldest first.
+    /// Grants that have not started, oldest first.
     pub fn waiting(&self) -> impl Iterator<Item = GrantId> + '_ {
         self.waiting.keys().copied()
     }
 
-    /// Grants that are started and not ended, oldest first. Looks at every grant: it is asked for after a
-    /// crash, to burn them.
+    /// Grants that have started and not ended, oldest first. Scans all grants; it is used after a crash, to burn them.
     pub fn running(&self) -> impl Iterator<Item = GrantId> + '_ {
         self.grants.iter().filter(|entry| entry.state == GrantState::Started).map(|entry| entry.id)
     }
 
-    /// Whether the event is allowed at this point.
+    /// Whether the rules allow the event in this state.
     pub(crate) fn allows(&self, event: &Event) -> bool {
         let in_state = |grant: &GrantId, state| self.grant_state(*grant) == Some(state);
         match event {
@@ -202,7 +201,7 @@ impl Ledger {
             Event::Charged(charge) => {
                 self.grants.len() < u32::MAX as usize - 1
                     && self.grant_for(charge.request.key).is_none()
-                    && self.stands(charge)
+                    && self.is_admissible(charge)
             }
             Event::Started { grant } => in_state(grant, GrantState::Charged) && self.may_be_read(*grant),
             Event::Cancelled { grant } => in_state(grant, GrantState::Charged),
@@ -219,27 +218,28 @@ impl Ledger {
         }
     }
 
-    /// Whether no block of the grant has been retired, and its door not closed, since it was charged.
+    /// Whether no block of the grant has been retired and its access mode is still admitted.
     ///
-    /// Lower caps do not stop it: its charge is counted already, and the promise is that of the loosest
-    /// policy there was (`proofs/block.md`). Retiring and closing a door are about who reads from now on.
+    /// Lower caps do not stop it: its charge is already counted, and the guarantee is that of the loosest policy ever in
+    /// force (`proofs/block.md`). Retiring blocks and withdrawing an access mode restrict who reads from now on.
     fn may_be_read(&self, grant: GrantId) -> bool {
         let Some(Charge { request, .. }) = self.charge(grant) else { return false };
-        self.stream(request.stream)
-            .is_some_and(|stream| stream.first_retired(&request.blocks).is_none() && stream.policy.opens(&request.door))
+        self.stream(request.stream).is_some_and(|stream| {
+            stream.first_retired(&request.blocks).is_none() && stream.policy.admits(&request.access)
+        })
     }
 
-    /// Adds one event to the state, and gives out the charge of a grant that waits no longer.
+    /// Applies one event and returns the charge of the grant that it started or cancelled.
     ///
     /// # Guarantee
-    /// Either the event is allowed at its place and the state includes it, or the state is unchanged.
+    /// Either the rules allow the event and the state includes it, or the state is unchanged.
     ///
     /// # Errors
-    /// When the event is not allowed at its place.
-    pub fn apply(&mut self, number: u64, event: Event) -> Result<Option<Box<Charge>>, Inconsistent> {
+    /// When the rules do not allow the event.
+    pub fn apply(&mut self, number: u64, event: Event) -> Result<Option<Box<Charge>>, InconsistentLog> {
         let follows = self.grants.last().is_none_or(|last| last.id < GrantId(number));
         if !follows || !self.allows(&event) {
-            return Err(Inconsistent { number });
+            return Err(InconsistentLog { number });
         }
         match event {
             Event::StreamCreated { name, policy } => self.streams.push(Stream::new(name, policy)),
@@ -271,7 +271,7 @@ impl Ledger {
         }
     }
 
-    /// Enters a charge that was decided on this very state.
+    /// Enters a charge that was decided on this same state.
     pub(crate) fn enter(&mut self, id: GrantId, event: Event) {
         let Event::Charged(charge) = event else { return };
         book(&mut self.streams, &charge, |spent, amount| *spent += amount);
@@ -280,7 +280,7 @@ impl Ledger {
         self.waiting.insert(id, charge);
     }
 
-    /// Forgets the newest charge, whose append did not happen, and returns what was asked.
+    /// Removes the newest charge, whose append failed, and returns its request.
     pub(crate) fn withdraw_last(&mut self) -> Option<Request> {
         let charge = self.waiting.remove(&self.grants.pop()?.id)?;
         book(&mut self.streams, &charge, |spent, amount| *spent -= amount);
@@ -288,8 +288,8 @@ impl Ledger {
     }
 
     fn move_to(&mut self, grant: GrantId, state: GrantState) -> Option<Box<Charge>> {
-        if let Ok(place) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
-            self.grants[place].state = state;
+        if let Ok(index) = self.grants.binary_search_by_key(&grant, |entry| entry.id) {
+            self.grants[index].state = state;
         }
         self.waiting.remove(&grant)
     }
@@ -300,7 +300,7 @@ impl Ledger {
     }
 }
 
-/// Adds or takes the charge's amounts on every lane, book and block it names.
+/// Changes the spent amounts by those of the charge, on every lane, book and block it names.
 fn book(streams: &mut [Stream], charge: &Charge, change: impl Fn(&mut u128, u128)) {
     let request = &charge.request;
     let Some(stream) = streams.get_mut(request.stream.0 as usize) else { return };
@@ -309,9 +309,9 @@ fn book(streams: &mut [Stream], charge: &Charge, change: impl Fn(&mut u128, u128
         for ((book, _), Amounts(amounts)) in books.clone().zip(amounts) {
             let width = amounts.len();
             for range in request.blocks.ranges() {
-                let places = range.places();
-                let cells = &mut stream.spent[book][lane][places.start * width..places.end * width];
-                // Two numbers are the common case, written so that it runs at the speed of memory.
+                let indices = range.indices();
+                let cells = &mut stream.spent[book][lane][indices.start * width..indices.end * width];
+                // Two components are the common case; written so that memory bandwidth is the limit.
                 if let &[one, two] = amounts.as_slice() {
                     cells.as_chunks_mut().0.iter_mut().for_each(|[first, second]| {
                         change(first, u128::from(one));

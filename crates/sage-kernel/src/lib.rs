@@ -1,18 +1,20 @@
 //! The trusted kernel of Sage.
 //!
-//! Everything the privacy promise rests on, with no input or output, no clock and no machine learning.
+//! Contains everything that the privacy guarantee depends on. It has no input or output, no clock and no machine
+//! learning.
 //!
 //! # The theorem
-//! Rows arrive in blocks that a public attribute of each row decides, and every unit is sent to one of
-//! two lanes of its block by a coin of its own. For every lane of every block the ledger keeps a filter.
-//! A query names blocks and a cost; it is charged on all of them, durably, before a byte is read, or on
-//! none. Then everything that ever leaves the stream, whoever asks and after whatever outputs, is
-//! (ε_g, δ_g)-differentially private for one unit more or less (`proofs/block.md`).
+//! A public attribute of each row determines its block, and an independent random assignment sends each privacy unit
+//! to one of the two lanes of its block. The ledger keeps a privacy filter for every lane of every block. A query names
+//! blocks and a cost. It is charged durably on all of these blocks before a byte is read, or on none. Then everything
+//! that ever leaves the stream is (ε_g, δ_g)-differentially private with respect to adding or removing one unit, for
+//! every adaptive choice of queries (`proofs/block.md`).
 //!
-//! # The way through
-//! [`Gate::charge`] decides a [`Request`] and makes it durable: a [`Grant`]. [`Gate::start`] makes it final: a
-//! [`Permit`]. [`Permit::open`] reads the rows: a [`Session`], whose methods are the only way out.
-//! [`Session::finish`] and [`Gate::release`] let the result leave. Each step uses up the one before.
+//! # From request to release
+//! [`Gate::charge`] decides a [`Request`], makes the charge durable and returns a [`Grant`]. [`Gate::start`] makes the
+//! charge final and returns a [`Permit`]. [`Permit::open`] reads the rows and returns a [`Session`], whose mechanisms
+//! are the only way to compute on them. [`Session::finish`] and [`Gate::release`] release the result. Each step consumes
+//! the value that the previous step returned.
 
 #![forbid(unsafe_code)]
 
@@ -47,23 +49,23 @@ mod wire;
 
 pub use block::{BlockId, BlockRange, Blocks, BlocksError, ContextId, Lane, StreamId};
 pub use budget::{Delta, Epsilon, NumberError, Rate, Sigma};
-pub use codec::Malformed;
+pub use codec::MalformedBytes;
 pub use cost::{Amounts, Cost, CostError, Curve, Mechanism, ORDER_COUNT, SCALE};
 pub use decide::Decision;
-pub use event::{Charge, Door, Event, GrantId, Request, RequestKey};
+pub use event::{AccessMode, Charge, Event, GrantId, Request, RequestKey};
 pub use factors::{Bias, LayerRows, LayerShape};
 #[cfg(any(test, feature = "seeded"))]
 pub use faulty::{Fault, FaultyLog};
-pub use filter::{Ceiling, Component, Declared, Filter, FixedError, Rule, Unpriced};
+pub use filter::{Ceiling, Component, DeclaredQuery, Filter, FixedError, PriceError, Rule};
 pub use gradient::{Sample, Step};
-pub use grant::{Answer, Finished, Gate, GateError, Grant, Permit};
+pub use grant::{ChargeOutcome, FinishedSession, Gate, GateError, Grant, Permit};
 pub use lane::{LaneKey, Split};
-pub use ledger::{GrantState, Inconsistent, Ledger, Stream};
+pub use ledger::{GrantState, InconsistentLog, Ledger, Stream};
 pub use log::{BrokenChain, Head, Log, LogError, Record};
 pub use memory::MemoryLog;
-pub use moments::{BestLoss, MomentBounds, Moments, PlaceBounds};
-pub use policy::{Context, Doors, Policy};
+pub use moments::{BestLoss, MomentBounds, Moments, OneHotBounds};
+pub use policy::{AccessModes, Context, Policy};
 pub use refusal::{Book, Refusal, Shortfall};
-pub use session::{DeclaredRows, Rows, Session, SessionError};
-pub use summary::{Part, Summary, SummaryKey, Tag};
-pub use table::{Pair, Range, TableNoise, Taken, Triple};
+pub use session::{AttestedRows, Rows, Session, SessionError};
+pub use summary::{BlockPart, Summary, SummaryKey, SummaryTag};
+pub use table::{Pair, Range, Rounding, TableNoise, Triple};

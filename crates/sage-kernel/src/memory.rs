@@ -1,11 +1,11 @@
-//! A log in memory: for simulation, and for whoever needs no disk.
+//! A log in memory, for simulation and tests.
 
 use crate::log::{Head, Log, LogError, Record};
 
-/// Records in memory.
+/// A log that keeps its records in memory.
 #[derive(Clone, Debug, Default)]
 pub struct MemoryLog {
-    /// What has been appended. Whoever changes it is found out when it is read.
+    /// The records. Changes are detected when the log is read and its hash chain verified.
     pub records: Vec<Record>,
 }
 

@@ -1,9 +1,9 @@
-//! One sentence for each thing that can be said, without the ceremony.
+//! A macro that implements `Display`, and `Error` where needed, from one message per variant.
 
-/// How the values of a type read; an error too, if it is called one.
-macro_rules! says {
+/// Implements `Display` for a type from a message per pattern; `error` before the type implements `Error` too.
+macro_rules! display {
     (error $type:ident { $($variant:pat => $text:expr),* $(,)? }) => {
-        $crate::message::says!($type { $($variant => $text),* });
+        $crate::message::display!($type { $($variant => $text),* });
         impl std::error::Error for $type {}
     };
     ($type:ident { $($variant:pat => $text:expr),* $(,)? }) => {
@@ -17,4 +17,4 @@ macro_rules! says {
     };
 }
 
-pub(crate) use says;
+pub(crate) use display;

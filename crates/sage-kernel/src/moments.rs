@@ -1,12 +1,12 @@
-//! Moment matrices: exact sums of products of a row's features and label, kept inside the session.
-//! Proof: `proofs/moments.md` and `proofs/spectral.md`.
+//! Moment matrices: exact sums of products of a row's features and label. Proof: `proofs/moments.md` and
+//! `proofs/spectral.md`.
 //!
-//! The sums themselves never leave. What can be asked of them: the matrix and the vector with Gaussian
-//! noise, the smallest eigenvalue with Gaussian noise, and the least squared loss of a bounded linear
-//! model with Laplace noise. Each uses up its own part of the charge.
+//! The sums themselves must never leave the session. It can release the matrix Σ x xᵀ and the vector Σ x y with Gaussian
+//! noise, the smallest eigenvalue with Gaussian noise, and the least squared loss of a bounded linear model with Laplace
+//! noise. Each release consumes its own part of the charge.
 //!
-//! Rows are vectors of numbers, or only name places. The second kind is as long as any other of
-//! its kind, so nothing is shortened or rounded, and counting replaces multiplying.
+//! Features are dense vectors or one-hot indices. One-hot rows all have the same norm, so they need neither clipping nor
+//! rounding, and counting replaces multiplication.
 
 use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
@@ -14,46 +14,46 @@ use crate::cost::{Mechanism, SCALE};
 use crate::noise::NoiseSource;
 use crate::session::{Rows, Session, SessionError, each_row};
 use crate::table::laplace;
-use crate::vector::{Lattice, check_clip, quantise_vector, unit_of};
+use crate::vector::{Lattice, check_clip, grid_unit, quantise_vector};
 use sage_numerics::{
     GAP, OneHotMoments, ROWS_AT_A_TIME, add_product, could_be_moments, least_loss, smallest_eigenvalue, triangle_row,
 };
 
-/// Units of the grid that a feature vector, or a label, of the largest allowed size has.
+/// The largest norm of a feature vector, and the largest label, in units of the grid.
 const SIZE: u64 = 1 << 20;
 /// √2 in units of 2^-16, rounded down.
 const ROOT_OF_TWO: i128 = 92_681;
-/// The most features.
+/// The largest number of features.
 const WIDTH_LIMIT: u32 = 4096;
-/// The most rows for which the error of what is not a plain sum is proved: `proofs/spectral.md`.
+/// The largest number of rows for which the error of the spectral computations is proved: `proofs/spectral.md`.
 pub(crate) const ROWS_LIMIT: u64 = 1 << 38;
 
-/// What bounds a row before its moments are taken.
+/// The bounds to which a row with dense features is clipped.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct MomentBounds {
     /// Number of features.
     pub width: u32,
-    /// The longest feature vector; longer ones are shortened.
+    /// The largest L2 norm of a feature vector; longer ones are clipped.
     pub feature_norm: f64,
-    /// The largest label in size; larger ones are moved in.
+    /// The largest absolute label; larger ones are clipped.
     pub label_size: f64,
 }
 
-/// What bounds a row of named places before its moments are taken.
+/// The bounds of a row with one-hot features.
 ///
-/// Its features are a one at each place that it names and zeros elsewhere, then one more one; so there is one
-/// feature more than places, and the feature norm is √(named + 1).
+/// Its features are ones at the active columns, zeros elsewhere, and a constant one. So there are `columns` + 1 features,
+/// and the feature norm is √(active + 1).
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct PlaceBounds {
-    /// How many places a row names.
-    pub named: u32,
-    /// How many places there are.
-    pub places: u32,
-    /// The largest label in size; larger ones are moved in.
+pub struct OneHotBounds {
+    /// The number of active columns of a row.
+    pub active: u32,
+    /// The number of one-hot columns.
+    pub columns: u32,
+    /// The largest absolute label; larger ones are clipped.
     pub label_size: f64,
 }
 
-/// Exact moments of one lane. Not to be copied, printed or read.
+/// Exact moments of one lane. They cannot be copied, printed or read.
 pub struct Moments {
     session: u64,
     lane: Lane,
@@ -63,29 +63,30 @@ pub struct Moments {
     rows: u64,
 }
 
-/// What the whole numbers of moments stand for.
+/// The scale of the integers in moments.
 #[derive(Clone, Copy)]
 pub(crate) struct Units {
     pub(crate) width: u32,
-    /// Units of a feature that the sums count by: one for numbers, those of a one for places.
+    /// Grid units per counted unit of a feature: 1 for dense features, the value of a one for one-hot features.
     one: i128,
     feature: f64,
     label: f64,
 }
 
-/// The noisy pair of [`Session::least_squared_loss`], in rows; the scale of the noise on each number is
-/// (1 + 2 gap) / ε or a little less.
+/// The result of [`Session::least_squared_loss`]. The noise on `loss` and `rest` has a scale of at most (1 + 2 gap) / ε
+/// rows each.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestLoss {
-    /// The sum of the best model's losses over [`BestLoss::bound`]; at most [`BestLoss::gap`] too high.
+    /// The noisy sum of the best model's losses, in units of [`BestLoss::bound`]; without noise at most [`BestLoss::gap`]
+    /// too high.
     pub loss: f64,
-    /// The number of rows less that.
+    /// The noisy number of rows less that sum.
     pub rest: f64,
-    /// The largest loss a row can have.
+    /// The largest possible loss of a row.
     pub bound: f64,
-    /// How much, in rows, `loss` may lie above the best model's.
+    /// The largest excess of `loss` over the best model's, in units of `bound`.
     pub gap: f64,
-    /// How much, in shares of the bound, rounding to the grid may have moved one row's loss.
+    /// The largest change of one row's loss by rounding to the grid, in units of `bound`.
     pub rounding: f64,
 }
 
@@ -93,7 +94,7 @@ impl MomentBounds {
     pub(crate) fn units(self) -> Result<Units, SessionError> {
         check_clip(self.feature_norm)?;
         check_width(self.width)?;
-        let feature = unit_of(self.feature_norm, SIZE, self.width as usize);
+        let feature = grid_unit(self.feature_norm, SIZE, self.width as usize);
         Ok(Units { width: self.width, one: 1, feature, label: label_unit(self.label_size)? })
     }
 
@@ -101,7 +102,7 @@ impl MomentBounds {
         vec![0, u64::from(self.width), self.feature_norm.to_bits(), self.label_size.to_bits()]
     }
 
-    /// Adds the moments of the rows of these batches to their triangle; gives how many rows there are.
+    /// Adds the moments of the rows to the upper triangle `total`; returns the number of rows.
     pub(crate) fn sum<R: Rows>(
         self, rows: &[R], total: &mut [i128], value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> u64 {
@@ -120,42 +121,42 @@ impl MomentBounds {
     }
 }
 
-impl PlaceBounds {
+impl OneHotBounds {
     pub(crate) fn units(self) -> Result<Units, SessionError> {
-        let width = self.places.saturating_add(1);
+        let width = self.columns.saturating_add(1);
         check_width(width)?;
-        if self.named > self.places {
-            return Err(SessionError::Parameter("a row cannot name more places than there are"));
+        if self.active > self.columns {
+            return Err(SessionError::Parameter("a row cannot have more active columns than there are columns"));
         }
-        // So that the ones of a row are together no longer than the grid: (named + 1) · one² ≤ SIZE².
-        let one = (SIZE * SIZE / (u64::from(self.named) + 1)).isqrt();
+        // The norm of a row's features stays within the grid: (active + 1) · one² ≤ SIZE².
+        let one = (SIZE * SIZE / (u64::from(self.active) + 1)).isqrt();
         Ok(Units { width, one: i128::from(one), feature: 1.0 / one as f64, label: label_unit(self.label_size)? })
     }
 
     pub(crate) fn form(self) -> Vec<u64> {
-        vec![1, u64::from(self.named), u64::from(self.places), self.label_size.to_bits()]
+        vec![1, u64::from(self.active), u64::from(self.columns), self.label_size.to_bits()]
     }
 
     /// As [`MomentBounds::sum`].
     pub(crate) fn sum<R: Rows>(
         self, rows: &[R], total: &mut [i128], value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> u64 {
-        let mut sums = OneHotMoments::new(self.named as usize, self.places as usize, total);
+        let mut sums = OneHotMoments::new(self.active as usize, self.columns as usize, total);
         let label = label_grid(self.label_size);
-        let count = each_row(rows, |row| sums.push(|named| label(value(row, named))));
+        let count = each_row(rows, |row| sums.push(|indices| label(value(row, indices))));
         sums.finish();
         count
     }
 }
 
 impl Units {
-    /// Numbers in the upper triangle of the moments of so many features and a label.
+    /// The size of the upper triangle of the moments of all features and the label.
     pub(crate) const fn triangle(self) -> usize {
         (self.width as usize + 1) * (self.width as usize + 2) / 2
     }
 
-    /// Whether the numbers could be the triangle of so many rows, as far as `proofs/spectral.md` relies on it:
-    /// squared lengths within their bounds, no product longer than its factors, and no eigenvalue below zero.
+    /// Whether `triangle` has the properties of the moments of `rows` rows that `proofs/spectral.md` relies on: squared
+    /// norms within their bounds, the Cauchy-Schwarz inequality for all pairs, and no negative eigenvalue.
     pub(crate) fn could_have(self, rows: u64, triangle: &[i64]) -> bool {
         let most = i128::from(rows) * i128::from(SIZE * SIZE);
         rows <= ROWS_LIMIT && could_be_moments(triangle, self.width as usize, most / (self.one * self.one), most)
@@ -169,48 +170,48 @@ fn check_width(width: u32) -> Result<(), SessionError> {
 
 fn label_unit(label_size: f64) -> Result<f64, SessionError> {
     check_clip(label_size)?;
-    Ok(unit_of(label_size, SIZE, 1))
+    Ok(grid_unit(label_size, SIZE, 1))
 }
 
-/// Turns a label into whole units, at most [`SIZE`] of them for every bit pattern; what is no number is zero.
+/// Quantises a label to at most [`SIZE`] units in absolute value, for every bit pattern; NaN is zero.
 fn label_grid(size: f64) -> impl Fn(f64) -> i64 {
-    let scale = 1.0 / unit_of(size, SIZE, 1);
+    let scale = 1.0 / grid_unit(size, SIZE, 1);
     move |label| {
         let units = label.clamp(-size, size) * scale;
-        // To the nearest; a cast rounds towards zero, and turns what is no number into zero.
+        // Rounds to nearest; the cast truncates towards zero and maps NaN to zero.
         let half = if units < 0.0 { -0.5 } else { 0.5 };
         ((units + half) as i64).clamp(-(SIZE as i64), SIZE as i64)
     }
 }
 
 impl<R: Rows, N: NoiseSource> Session<R, N> {
-    /// Sums the moments of every row of the lane. Costs nothing by itself: nothing leaves.
+    /// Sums the moments of all rows of a lane with dense features. Costs nothing by itself, because nothing is released.
     ///
-    /// `value` writes the features and returns the label.
+    /// `value` writes the features of a row and returns its label.
     ///
     /// # Errors
     /// When the lane is not granted or a bound is out of range.
     pub fn moments(
         &self, lane: Lane, bounds: MomentBounds, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Moments, SessionError> {
-        self.settle(lane, bounds.units()?, &bounds.form(), |rows, total| bounds.sum(rows, total, value))
+        self.gather_moments(lane, bounds.units()?, &bounds.form(), |rows, total| bounds.sum(rows, total, value))
     }
 
-    /// Sums the moments of every row of the lane, where rows only name places. Costs nothing by itself.
+    /// Sums the moments of all rows of a lane with one-hot features. Costs nothing by itself.
     ///
-    /// `value` writes the places that the row names, each once and in order, and returns the label. A row that
-    /// names anything else has no features.
+    /// `value` writes the active columns of a row in ascending order, without duplicates, and returns its label. A row with
+    /// other indices has no features.
     ///
     /// # Errors
     /// As [`Session::moments`].
-    pub fn place_moments(
-        &self, lane: Lane, bounds: PlaceBounds, value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
+    pub fn one_hot_moments(
+        &self, lane: Lane, bounds: OneHotBounds, value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> Result<Moments, SessionError> {
-        self.settle(lane, bounds.units()?, &bounds.form(), |rows, total| bounds.sum(rows, total, value))
+        self.gather_moments(lane, bounds.units()?, &bounds.form(), |rows, total| bounds.sum(rows, total, value))
     }
 
-    /// The moments of a lane, in units of the grid, from summaries of this form and from what `sum` adds.
-    fn settle(
+    /// The moments of a lane, in units of the grid, from cached summaries of this form and from the rows.
+    fn gather_moments(
         &self, lane: Lane, units: Units, form: &[u64], sum: impl FnOnce(&[R], &mut [i128]) -> u64,
     ) -> Result<Moments, SessionError> {
         let size = units.width as usize + 1;
@@ -232,19 +233,19 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// The noisy matrix Σ x xᵀ, row by row, symmetric.
     ///
     /// # Guarantee
-    /// One [`Mechanism::Gaussian`] with width (width + 1) / 2 coordinates; its noise is σ times the square
-    /// of the feature norm on the diagonal and 1/√2 of that beside it: `proofs/moments.md`.
+    /// One [`Mechanism::Gaussian`] with width (width + 1) / 2 coordinates. The standard deviation of the noise is σ times
+    /// the squared feature norm on the diagonal and 1/√2 of that elsewhere: `proofs/moments.md`.
     ///
     /// # Errors
     /// When the charge does not cover it or the moments are another session's.
     pub fn noisy_matrix(&mut self, moments: &Moments, sigma: Sigma) -> Result<Vec<f64>, SessionError> {
         let width = moments.units.width as usize;
         let coordinates = moments.units.width * (moments.units.width + 1) / 2;
-        // The root of two is carried in 16 more bits of every coordinate.
+        // Each coordinate has 16 more bits, for the factor √2.
         let length = (u128::from(SIZE) * u128::from(SIZE)) << 16;
         let lattice = self.admit_gaussian(moments, sigma, length, coordinates)?;
-        let places = (0..width).flat_map(|row| (row..width).map(move |column| (row, column)));
-        let weighted = places.clone().map(|(row, column)| {
+        let cells = (0..width).flat_map(|row| (row..width).map(move |column| (row, column)));
+        let weighted = cells.clone().map(|(row, column)| {
             let sum = moments.sums[row * (width + 1) + column];
             if row == column { sum << 16 } else { sum * ROOT_OF_TWO }
         });
@@ -252,7 +253,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         lattice.release(weighted, &mut self.noise, |value| noisy.push(value))?;
         let unit = moments.units.feature * moments.units.feature;
         let mut matrix = vec![0.0; width * width];
-        for ((row, column), value) in places.zip(noisy) {
+        for ((row, column), value) in cells.zip(noisy) {
             let weight = if row == column { 65_536.0 } else { ROOT_OF_TWO as f64 };
             matrix[row * width + column] = value / weight * unit;
             matrix[column * width + row] = value / weight * unit;
@@ -263,8 +264,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// The noisy vector Σ x y.
     ///
     /// # Guarantee
-    /// One [`Mechanism::Gaussian`] with so many coordinates as features; its noise is σ times the feature
-    /// norm times the label size.
+    /// One [`Mechanism::Gaussian`] with one coordinate per feature. The standard deviation of the noise is σ times the
+    /// feature norm times the label size: `proofs/moments.md`.
     ///
     /// # Errors
     /// When the charge does not cover it or the moments are another session's.
@@ -282,13 +283,13 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// The noisy smallest eigenvalue of Σ x xᵀ.
     ///
     /// # Guarantee
-    /// One [`Mechanism::Gaussian`] with one coordinate; its noise is σ times the square of the feature
+    /// One [`Mechanism::Gaussian`] with one coordinate. The standard deviation of the noise is σ times the squared feature
     /// norm: `proofs/spectral.md`.
     ///
     /// # Errors
     /// When the charge does not cover it or the moments are another session's.
     pub fn noisy_smallest_eigenvalue(&mut self, moments: &Moments, sigma: Sigma) -> Result<f64, SessionError> {
-        // One row moves the eigenvalue by its squared length; the computation may err by 2^20 each time.
+        // One row changes the eigenvalue by at most its squared norm; each computation has an error of at most 2^20.
         let length = u128::from(SIZE) * u128::from(SIZE) + (1 << 21) + 1;
         let lattice = self.admit_gaussian(moments, sigma, length, 1)?;
         let width = moments.units.width as usize;
@@ -299,7 +300,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         Ok(noisy)
     }
 
-    /// The noisy least sum of squared losses of a linear model with weights no longer than `weight_norm`.
+    /// The noisy least sum of squared losses of a linear model whose weights have an L2 norm of at most `weight_norm`.
     ///
     /// # Guarantee
     /// ε-differentially private, one [`Mechanism::Laplace`]: `proofs/spectral.md`.
@@ -310,10 +311,10 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         &mut self, moments: &Moments, weight_norm: f64, epsilon: Epsilon,
     ) -> Result<BestLoss, SessionError> {
         check_clip(weight_norm)?;
-        self.own(moments)?;
+        self.check_owner(moments)?;
         let width = moments.units.width as usize;
         let (feature_unit, label_unit) = (moments.units.feature, moments.units.label);
-        // In units of the grid a weight vector v predicts v·x and the label is a whole number.
+        // In grid units a weight vector v predicts v·x and the label is an integer.
         let radius = weight_norm * feature_unit / label_unit;
         let reach = radius * SIZE as f64 + SIZE as f64;
         let scale = reach * reach;
@@ -347,14 +348,14 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         })
     }
 
-    fn own(&self, moments: &Moments) -> Result<(), SessionError> {
+    fn check_owner(&self, moments: &Moments) -> Result<(), SessionError> {
         if moments.session == self.identity { Ok(()) } else { Err(SessionError::NotCovered) }
     }
 
     fn admit_gaussian(
         &mut self, moments: &Moments, sigma: Sigma, length: u128, coordinates: u32,
     ) -> Result<Lattice, SessionError> {
-        self.own(moments)?;
+        self.check_owner(moments)?;
         let lattice = Lattice::new(length, sigma, u64::from(coordinates))?;
         self.plan(moments.lane)?.take_gaussian(&Mechanism::Gaussian { sigma, coordinates, count: 1 })?;
         Ok(lattice)
@@ -362,20 +363,20 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
 }
 
 impl Moments {
-    /// Whether there are so few rows that the error of what is not a plain sum is proved. Beyond, the smallest
-    /// eigenvalue and the least loss count as zero, which asks for the largest ridge and never rejects.
+    /// Whether the number of rows is within the limit up to which the error of the spectral computations is proved. Beyond
+    /// it the smallest eigenvalue and the least loss count as zero, which leads to the largest ridge and never rejects.
     fn within_limit(&self) -> bool {
         u128::from(self.rows) * (u128::from(self.units.width) + 4) <= u128::from(ROWS_LIMIT)
     }
 
-    /// The feature part of the sums.
+    /// The matrix Σ x xᵀ.
     fn matrix(&self) -> Vec<i128> {
         let width = self.units.width as usize;
         (0..width).flat_map(|row| self.sums[row * (width + 1)..][..width].iter().copied()).collect()
     }
 }
 
-/// Sums of products, gathered some rows at a time.
+/// Sums of products of features, computed some rows at a time.
 struct Products<'total> {
     width: usize,
     pending: Vec<f64>,

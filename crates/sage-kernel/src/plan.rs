@@ -1,13 +1,13 @@
-//! What a session may still do: the mechanisms its cost listed, used up one by one.
+//! The mechanisms of a charge that a session has not used yet.
 //!
-//! A mechanism that asks for less than a listed one (more noise, a smaller chance, fewer numbers) may
-//! use the listed one up, since it loses no more. It must never give more than was charged.
+//! A mechanism with a smaller privacy loss than a listed one (more noise, a smaller sampling rate, fewer coordinates) can
+//! consume the listed one. A plan must never admit more than was charged.
 
 use crate::budget::Epsilon;
 use crate::cost::{Cost, Mechanism};
 use crate::session::SessionError;
 
-/// The mechanisms of a cost that are still to be used.
+/// The mechanisms of a cost that are not consumed yet.
 pub(crate) struct Plan(Vec<Mechanism>);
 
 impl Plan {
@@ -15,37 +15,36 @@ impl Plan {
         Self(cost.parts().to_vec())
     }
 
-    /// Uses up the first mechanism that `used` can take from.
-    fn take(&mut self, used: impl FnMut(&mut Mechanism) -> bool) -> Result<(), SessionError> {
-        if self.0.iter_mut().any(used) { Ok(()) } else { Err(SessionError::NotCovered) }
+    /// Consumes the first mechanism for which `consume` returns true.
+    fn take(&mut self, consume: impl FnMut(&mut Mechanism) -> bool) -> Result<(), SessionError> {
+        if self.0.iter_mut().any(consume) { Ok(()) } else { Err(SessionError::NotCovered) }
     }
 
-    /// Uses up one release with discrete Laplace noise at this loss: a listed one, or a piece of a
-    /// listed pure loss.
-    pub(crate) fn take_laplace(&mut self, asked: Epsilon) -> Result<(), SessionError> {
+    /// Consumes one release with discrete Laplace noise at this ε: a listed one, or a part of a listed pure loss.
+    pub(crate) fn take_laplace(&mut self, requested: Epsilon) -> Result<(), SessionError> {
         self.take(|part| match part {
-            Mechanism::Laplace { epsilon, count } => *epsilon >= asked && take_one(count),
-            Mechanism::Pure { epsilon } => take_piece(epsilon, asked),
+            Mechanism::Laplace { epsilon, count } => *epsilon >= requested && take_one(count),
+            Mechanism::Pure { epsilon } => take_part(epsilon, requested),
             _ => false,
         })
     }
 
-    /// Uses up a release with discrete Gaussian noise: a piece of a listed concentrated loss.
-    pub(crate) fn take_zcdp(&mut self, asked: Epsilon) -> Result<(), SessionError> {
-        self.take(|part| if let Mechanism::Zcdp { rho } = part { take_piece(rho, asked) } else { false })
+    /// Consumes a release with discrete Gaussian noise at this ρ: a part of a listed zCDP loss.
+    pub(crate) fn take_zcdp(&mut self, requested: Epsilon) -> Result<(), SessionError> {
+        self.take(|part| if let Mechanism::Zcdp { rho } = part { take_part(rho, requested) } else { false })
     }
 
-    /// Uses up one Gaussian release that is at least as costly as the one asked for.
-    pub(crate) fn take_gaussian(&mut self, asked: &Mechanism) -> Result<(), SessionError> {
-        self.take(|part| match (part, asked) {
+    /// Consumes one listed Gaussian release whose cost is at least that of the requested one.
+    pub(crate) fn take_gaussian(&mut self, requested: &Mechanism) -> Result<(), SessionError> {
+        self.take(|part| match (part, requested) {
             (
                 Mechanism::Gaussian { sigma, coordinates, count },
-                Mechanism::Gaussian { sigma: asked, coordinates: wanted, .. },
-            ) => *sigma <= *asked && *coordinates >= *wanted && take_one(count),
+                Mechanism::Gaussian { sigma: needed_sigma, coordinates: needed, .. },
+            ) => *sigma <= *needed_sigma && *coordinates >= *needed && take_one(count),
             (
                 Mechanism::SampledGaussian { rate, sigma, coordinates, steps },
-                Mechanism::SampledGaussian { rate: often, sigma: asked, coordinates: wanted, .. },
-            ) => *rate >= *often && *sigma <= *asked && *coordinates >= *wanted && take_one(steps),
+                Mechanism::SampledGaussian { rate: needed_rate, sigma: needed_sigma, coordinates: needed, .. },
+            ) => *rate >= *needed_rate && *sigma <= *needed_sigma && *coordinates >= *needed && take_one(steps),
             _ => false,
         })
     }
@@ -55,7 +54,7 @@ fn take_one(left: &mut u32) -> bool {
     left.checked_sub(1).map(|rest| *left = rest).is_some()
 }
 
-fn take_piece(left: &mut Epsilon, asked: Epsilon) -> bool {
-    let rest = left.units().checked_sub(asked.units()).and_then(Epsilon::from_units);
+fn take_part(left: &mut Epsilon, requested: Epsilon) -> bool {
+    let rest = left.units().checked_sub(requested.units()).and_then(Epsilon::from_units);
     rest.map(|rest| *left = rest).is_some()
 }

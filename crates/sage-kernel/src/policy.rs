@@ -1,52 +1,54 @@
-//! What a stream's officer decides: ceilings, by context and together, and which doors are open.
+//! The policy of a stream, set by its officer: ceilings for each context and for all of them, and access modes.
 
 use crate::block::{BlocksError, ContextId};
-use crate::event::Door;
+use crate::event::AccessMode;
 use crate::filter::Filter;
 
-/// Which ways of reading rows a stream admits.
+/// The access modes that a stream admits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Doors {
-    /// Only the kernel's own mechanisms touch rows.
+pub enum AccessModes {
+    /// Enforced only: nothing but the kernel's mechanisms reads rows.
     EnforcedOnly,
-    /// Also code whose author vouches for its cost.
-    DeclaredToo,
+    /// Enforced and attested: code whose author attests its cost can also read rows.
+    AttestedToo,
 }
 
-/// A ledger of its own within a stream: a developer, a team, a geography.
+/// A separate account within a stream: a developer, a team, a geography.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Context {
     /// Its name.
     pub name: String,
-    /// What it may spend.
+    /// The filter that bounds what it spends.
     pub filter: Filter,
 }
 
 /// The policy of a stream.
 ///
 /// # Guarantee
-/// At least one context. What leaves through one context is within that context's ceiling; what leaves
-/// through all of them together is within the joint ceiling where there is one, and only where there is
-/// one is anything promised against contexts that collude.
+/// There is at least one context. What is released through one context stays within its ceiling. What is released
+/// through all contexts together stays within the joint ceiling, if there is one; without one there is no guarantee
+/// against contexts that collude.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Policy {
     contexts: Vec<Context>,
     joint: Option<Filter>,
-    doors: Doors,
+    access_modes: AccessModes,
 }
 
 impl Policy {
     /// A policy with one context, named `default`.
-    pub fn single(filter: Filter, doors: Doors) -> Self {
-        Self { contexts: vec![Context { name: "default".to_owned(), filter }], joint: None, doors }
+    pub fn single(filter: Filter, access_modes: AccessModes) -> Self {
+        Self { contexts: vec![Context { name: "default".to_owned(), filter }], joint: None, access_modes }
     }
 
-    /// A policy with several contexts and, if the company does not rule out collusion, a joint ceiling.
+    /// A policy with several contexts and an optional joint ceiling, which protects against collusion of contexts.
     ///
     /// # Errors
     /// When there is no context.
-    pub fn with_contexts(contexts: Vec<Context>, joint: Option<Filter>, doors: Doors) -> Result<Self, BlocksError> {
-        if contexts.is_empty() { Err(BlocksError::Empty) } else { Ok(Self { contexts, joint, doors }) }
+    pub fn with_contexts(
+        contexts: Vec<Context>, joint: Option<Filter>, access_modes: AccessModes,
+    ) -> Result<Self, BlocksError> {
+        if contexts.is_empty() { Err(BlocksError::Empty) } else { Ok(Self { contexts, joint, access_modes }) }
     }
 
     /// The contexts.
@@ -54,27 +56,27 @@ impl Policy {
         &self.contexts
     }
 
-    /// The ceiling over all contexts.
+    /// The filter over all contexts.
     pub const fn joint(&self) -> Option<&Filter> {
         self.joint.as_ref()
     }
 
-    /// The doors.
-    pub const fn doors(&self) -> Doors {
-        self.doors
+    /// The admitted access modes.
+    pub const fn access_modes(&self) -> AccessModes {
+        self.access_modes
     }
 
-    /// Whether rows may be read this way.
-    pub(crate) fn opens(&self, door: &Door) -> bool {
-        *door == Door::Enforced || self.doors == Doors::DeclaredToo
+    /// Whether the policy admits the access mode.
+    pub(crate) fn admits(&self, access: &AccessMode) -> bool {
+        *access == AccessMode::Enforced || self.access_modes == AccessModes::AttestedToo
     }
 
-    /// How many people must approve that the other policy takes this one's place: two if it allows anything
-    /// that this one does not, else one; nothing if it may not.
+    /// The number of approvals needed to replace this policy by the other: two if the other allows anything that this
+    /// one does not, otherwise one; `None` if it cannot replace this one.
     ///
     /// # Guarantee
-    /// A policy that may take its place has the same books with the same numbers, so what was spent under
-    /// this one is counted under the other as it stands: `proofs/block.md`.
+    /// A policy that can replace this one has the same books with the same components, so amounts spent under this
+    /// policy are valid under the other without conversion: `proofs/block.md`.
     pub fn approvals_to_become(&self, other: &Self) -> Option<usize> {
         let alike = self.joint.is_some() == other.joint.is_some()
             && self.contexts.iter().map(|own| &own.name).eq(other.contexts.iter().map(|own| &own.name));
@@ -82,15 +84,17 @@ impl Policy {
         if !(alike && filters().all(|(own, other)| own.may_become(other))) {
             return None;
         }
-        let opened = self.doors == Doors::EnforcedOnly && other.doors == Doors::DeclaredToo;
+        let opened = self.access_modes == AccessModes::EnforcedOnly && other.access_modes == AccessModes::AttestedToo;
         let raised = filters().any(|(own, other)| own.caps().iter().zip(other.caps()).any(|(own, other)| other > own));
         Some(if opened || raised { 2 } else { 1 })
     }
 
-    /// The books a charge in this context is entered in: the context's own, then the joint one.
+    /// The books of a context, with their filters: the context's own, then the joint one if there is one.
+    ///
+    /// A book is the account of amounts spent that one filter bounds.
     pub(crate) fn books(&self, context: ContextId) -> Option<impl Iterator<Item = (usize, &Filter)> + Clone> {
-        let place = context.0 as usize;
-        let own = (place, &self.contexts.get(place)?.filter);
+        let index = context.0 as usize;
+        let own = (index, &self.contexts.get(index)?.filter);
         let joint = self.joint.as_ref().map(|filter| (self.contexts.len(), filter));
         Some(std::iter::once(own).chain(joint))
     }

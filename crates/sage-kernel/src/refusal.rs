@@ -1,14 +1,14 @@
-//! The expected no: a request the ledger does not admit, and everything its author needs to know.
+//! Refusals: why the ledger does not admit a request.
 //!
-//! A refusal is a function of public values: the request, the policy and earlier charges.
+//! A refusal must never depend on anything but public values: the request, the policy and earlier charges.
 
 use crate::block::{BlockId, Lane};
 use crate::budget::decimal;
 use crate::event::GrantId;
-use crate::filter::{Component, Rule, Unpriced};
-use crate::message::says;
+use crate::filter::{Component, PriceError, Rule};
+use crate::message::display;
 
-/// Whose ceiling is meant.
+/// The account that a ceiling bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Book {
     /// The context with this name.
@@ -17,12 +17,12 @@ pub enum Book {
     Joint,
 }
 
-says!(Book {
+display!(Book {
     Self::Context(name) => format!("context \"{name}\""),
     Self::Joint => "all contexts together",
 });
 
-/// What was asked of a lane of a block and what there is, in units of the component.
+/// A ceiling that a request exceeds on a lane of a block. All amounts are in units of the component.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shortfall {
     /// The block.
@@ -31,24 +31,24 @@ pub struct Shortfall {
     pub key: String,
     /// The lane.
     pub lane: Lane,
-    /// Whose ceiling.
+    /// The account whose ceiling is exceeded.
     pub book: Book,
     /// The rule that refused.
     pub rule: Rule,
-    /// The number that stands in the way; of alternatives, the one missed by least.
+    /// The component that exceeds its cap; among alternatives, the one that exceeds it least.
     pub component: Component,
-    /// Asked now.
-    pub asked: u128,
-    /// Charged before and started: gone for ever.
+    /// The amount requested.
+    pub requested: u128,
+    /// Charged for grants that have started: final.
     pub spent: u128,
-    /// Charged before and not started: comes back if cancelled.
+    /// Charged for grants that have not started: returned if they are cancelled.
     pub reserved: u128,
-    /// Left below the cap.
+    /// The amount left below the cap.
     pub left: u128,
 }
 
 impl Shortfall {
-    /// A number of this shortfall as a decimal.
+    /// An amount of this shortfall as a decimal.
     pub fn decimal(&self, units: u128) -> String {
         if units >= u128::from(u64::MAX) {
             return "without bound".to_owned();
@@ -57,7 +57,7 @@ impl Shortfall {
     }
 }
 
-/// Why a request is refused. The first that applies, in this order, is given.
+/// Why a request is refused. The variants are in order of precedence: the first that applies is returned.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
@@ -69,32 +69,32 @@ pub enum Refusal {
     UnknownContext,
     /// Neither lane has a cost.
     NoCost,
-    /// The stream admits only the kernel's own mechanisms.
-    DoorClosed,
-    /// The kernel cannot run one of the mechanisms, so its cost cannot be enforced.
+    /// The stream does not admit the attested access mode.
+    AttestedNotAllowed,
+    /// The kernel does not implement one of the mechanisms, so it cannot enforce the cost.
     NotEnforceable(Lane),
     /// The stream has no such block.
     UnknownBlock(BlockId),
-    /// The block may never be read again.
+    /// The block is retired: it can never be read again.
     RetiredBlock(BlockId),
-    /// The rule has no price for the cost.
-    Unpriced(Lane, Unpriced),
-    /// A lane of a block has not enough left.
+    /// The filter cannot price the cost.
+    Unpriced(Lane, PriceError),
+    /// A lane of a block has not enough budget left.
     Ceiling(Box<Shortfall>),
 }
 
-says!(Refusal {
+display!(Refusal {
     Self::KeyReused(grant) => {
         format!("this request key belongs to another request (grant {}); use a new key", grant.0)
     },
     Self::UnknownStream => "there is no such stream",
     Self::UnknownContext => "the stream has no such context",
     Self::NoCost => "the request names no cost on either lane",
-    Self::DoorClosed => {
-        "the stream admits only enforced mechanisms; its policy would have to open the declared door"
+    Self::AttestedNotAllowed => {
+        "the stream admits only enforced mechanisms; its policy must admit the attested access mode first"
     },
     Self::NotEnforceable(lane) => format!(
-        "the {lane} lane's cost holds a mechanism the kernel cannot run itself; ask through the declared door"
+        "the {lane} lane's cost contains a mechanism that the kernel does not implement; use the attested access mode"
     ),
     Self::UnknownBlock(block) => format!("the stream has no block {}", block.0),
     Self::RetiredBlock(block) => {
@@ -103,10 +103,10 @@ says!(Refusal {
     Self::Unpriced(lane, reason) => format!("the cost on the {lane} lane has no price: {reason}"),
     Self::Ceiling(short) => {
         let Shortfall { block, key, lane, book, rule, component, .. } = &**short;
-        let [asked, spent, reserved, left] =
-            [short.asked, short.spent, short.reserved, short.left].map(|units| short.decimal(units));
+        let [requested, spent, reserved, left] =
+            [short.requested, short.spent, short.reserved, short.left].map(|units| short.decimal(units));
         format!(
-            "not enough left on block {} (\"{key}\"), {lane} lane, {book}, rule {rule}: {component} asked {asked}, \
+            "not enough left on block {} (\"{key}\"), {lane} lane, {book}, rule {rule}: {component} requested {requested}, \
              spent {spent}, reserved {reserved}, left {left}",
             block.0
         )

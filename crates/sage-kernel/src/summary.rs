@@ -1,11 +1,11 @@
-//! Sums of one lane of one block, kept for the next time. Proof: `proofs/summary.md`.
+//! Cached block summaries: exact sums over one lane of one block. Proof: `proofs/summary.md`.
 //!
-//! Sums of rows are exact, so those of a window are the sums of its blocks. A reader that holds a permit may
-//! have the kernel sum a block that the permit covers, keep the result beside the block, and give it to a later
-//! session in the stead of the rows. A summary is as secret as the rows: it cannot be copied, printed or read,
-//! becomes bytes only for the holder of a permit that covers its block, and is opened again only by one. The bytes
-//! are authenticated with a secret of the directory: a file that another program wrote, or that belongs to another
-//! log, block, lane or tag, is refused, and so are numbers that no rows have.
+//! Sums are exact, so the sums over a window are the sums over its blocks. With a permit, a reader can have the kernel
+//! sum a block that the permit covers, store the summary next to the block, and give it to a later session instead of
+//! the rows. A summary is as secret as the rows: it must never be copied, printed or read, and it is converted to bytes
+//! and back only under a permit that covers its block. The bytes are authenticated with a secret of the directory: a
+//! file that another program wrote, or that belongs to another log, block, lane or tag, is refused, and so are sums that
+//! no rows can have.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -13,45 +13,44 @@ use std::sync::Arc;
 use sha2::{Digest, Sha256};
 
 use crate::block::{BlockId, Lane, StreamId};
-use crate::codec::Malformed;
+use crate::codec::MalformedBytes;
 use crate::cost::SCALE;
 use crate::grant::Permit;
-use crate::moments::{MomentBounds, PlaceBounds, ROWS_LIMIT};
+use crate::moments::{MomentBounds, OneHotBounds, ROWS_LIMIT};
 use crate::noise::NoiseSource;
 use crate::session::{Rows, Session, SessionError};
-use crate::table::{Range, Taken, add_shares, check_keys, histogram_form, pairs_form, shares_of};
+use crate::table::{Range, Rounding, add_shares, check_keys, histogram_form, pairs_form, split_shares};
 
-/// The caller's digest of everything that turns a row into what the functions of a row return: the query, the
-/// encoding, the choice of key and value. Under one tag two functions differ in the bounds they are given.
+/// The caller's digest of everything that determines what the callbacks return for a row: the query, the encoding, the
+/// choice of key and value. Callbacks under the same tag can differ only in their bounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Tag(pub [u8; 32]);
+pub struct SummaryTag(pub [u8; 32]);
 
-impl Tag {
-    /// The kind of sums that have these bounds.
-    pub(crate) fn of(self, bounds: &[u64]) -> [u8; 32] {
+impl SummaryTag {
+    /// The kind of a summary: a digest of the tag and the bounds.
+    pub(crate) fn kind(self, bounds: &[u64]) -> [u8; 32] {
         let mut hash = Sha256::new_with_prefix(self.0);
         bounds.iter().for_each(|bound| hash.update(bound.to_le_bytes()));
         hash.finalize().into()
     }
 }
 
-/// Whose rows are summed.
+/// The rows that a summary sums: one lane of one block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Part {
+pub struct BlockPart {
     /// The block.
     pub block: BlockId,
-    /// The lane of it.
+    /// The lane of the block.
     pub lane: Lane,
-    /// The reader's digest of the rows as they are stored, so that sums of fewer rows are not taken for those
-    /// of more.
+    /// The reader's digest of the stored rows, so that a summary of an earlier state of the block is not used.
     pub source: [u8; 32],
 }
 
-/// The secret of a directory that authenticates the summaries kept in it. Not to be printed.
+/// The secret of a directory that authenticates its summaries. It must not be printed.
 ///
 /// # Guarantee
-/// The caller promises 32 uniform bytes that no one outside the trusted side has read. Without them no bytes can
-/// be made that [`Permit::unseal`] accepts, but for a chance of 2^-256 a try.
+/// The caller provides 32 uniformly random bytes that no untrusted program has read. Without them nobody can create bytes
+/// that [`Permit::unseal`] accepts, except with probability 2^-256 per attempt.
 pub struct SummaryKey([u8; 32]);
 
 impl SummaryKey {
@@ -60,7 +59,7 @@ impl SummaryKey {
         Self(bytes)
     }
 
-    /// HMAC-SHA-256 (RFC 2104) of the parts one after the other.
+    /// HMAC-SHA-256 (RFC 2104) of the concatenated parts.
     fn authenticate(&self, parts: &[&[u8]]) -> [u8; 32] {
         let pad = |byte: u8| std::array::from_fn::<u8, 64, _>(|at| byte ^ self.0.get(at).unwrap_or(&0));
         let inner = parts.iter().fold(Sha256::new_with_prefix(pad(0x36)), |hash, part| hash.chain_update(part));
@@ -68,23 +67,23 @@ impl SummaryKey {
     }
 }
 
-/// Exact sums of one lane of one block. Not to be copied, printed or read.
+/// Exact sums over one lane of one block. It cannot be copied, printed or read.
 pub struct Summary {
     stream: StreamId,
-    part: Part,
-    tag: Tag,
-    /// Which sums they are, and with which bounds.
+    part: BlockPart,
+    tag: SummaryTag,
+    /// The mechanism and its bounds.
     form: Vec<u64>,
-    /// What was summed: the caller's tag with the form.
+    /// The digest of tag and form.
     kind: [u8; 32],
     rows: u64,
     numbers: Vec<i64>,
 }
 
 impl Permit {
-    /// None if a number does not fit into 64 bits, which takes millions of rows; they are then read again.
+    /// A summary of the sums that `sum` computes; `None` if a sum does not fit into 64 bits, which takes millions of rows.
     fn summary(
-        &self, part: Part, tag: Tag, form: Vec<u64>, size: usize, sum: impl FnOnce(&mut [i128]) -> u64,
+        &self, part: BlockPart, tag: SummaryTag, form: Vec<u64>, size: usize, sum: impl FnOnce(&mut [i128]) -> u64,
     ) -> Result<Option<Summary>, SessionError> {
         if !self.covers(self.stream, part.block, part.lane) {
             return Err(SessionError::NotCovered);
@@ -92,29 +91,31 @@ impl Permit {
         let mut total = vec![0; size];
         let rows = sum(&mut total);
         let numbers: Option<Vec<i64>> = total.into_iter().map(|number| i64::try_from(number).ok()).collect();
-        let kind = tag.of(&form);
+        let kind = tag.kind(&form);
         Ok(numbers.map(|numbers| Summary { stream: self.stream, part, tag, form, kind, rows, numbers }))
     }
 
-    /// Sums the moments of a block's rows, as [`Session::moments`] does. Nothing if there are millions of rows,
-    /// more than a summary holds.
+    /// Sums the moments of a block's rows, as [`Session::moments`] does. `None` if a sum does not fit into 64 bits, which
+    /// takes millions of rows; the block's rows are then read each time.
     ///
     /// # Errors
     /// When the permit does not cover the block or a bound is out of range.
     pub fn summarise_moments<R: Rows>(
-        &self, part: Part, tag: Tag, bounds: MomentBounds, rows: &[R], value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
+        &self, part: BlockPart, tag: SummaryTag, bounds: MomentBounds, rows: &[R],
+        value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Option<Summary>, SessionError> {
         let size = bounds.units()?.triangle();
         self.summary(part, tag, bounds.form(), size, |total| bounds.sum(rows, total, value))
     }
 
-    /// Sums the moments of a block's rows, as [`Session::place_moments`] does; otherwise as
+    /// Sums the moments of a block's rows, as [`Session::one_hot_moments`] does; otherwise as
     /// [`Permit::summarise_moments`].
     ///
     /// # Errors
     /// As [`Permit::summarise_moments`].
-    pub fn summarise_places<R: Rows>(
-        &self, part: Part, tag: Tag, bounds: PlaceBounds, rows: &[R], value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
+    pub fn summarise_one_hot<R: Rows>(
+        &self, part: BlockPart, tag: SummaryTag, bounds: OneHotBounds, rows: &[R],
+        value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> Result<Option<Summary>, SessionError> {
         let size = bounds.units()?.triangle();
         self.summary(part, tag, bounds.form(), size, |total| bounds.sum(rows, total, value))
@@ -125,12 +126,12 @@ impl Permit {
     /// # Errors
     /// As [`Permit::summarise_moments`].
     pub fn summarise_pairs<R: Rows>(
-        &self, part: Part, tag: Tag, keys: u32, (range, taken): (Range, Taken), rows: &[R],
+        &self, part: BlockPart, tag: SummaryTag, keys: u32, (range, rounding): (Range, Rounding), rows: &[R],
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Option<Summary>, SessionError> {
         check_keys(keys)?;
-        let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, shares_of(value, range, taken)));
-        let form = pairs_form(keys, range, taken);
+        let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, split_shares(value, range, rounding)));
+        let form = pairs_form(keys, range, rounding);
         self.summary(part, tag, form, 2 * keys as usize, |total| add_shares(rows, total, shares))
     }
 
@@ -139,15 +140,15 @@ impl Permit {
     /// # Errors
     /// As [`Permit::summarise_moments`].
     pub fn summarise_histogram<R: Rows>(
-        &self, part: Part, tag: Tag, keys: u32, rows: &[R], key: impl Fn(R::Row<'_>) -> Option<u32>,
+        &self, part: BlockPart, tag: SummaryTag, keys: u32, rows: &[R], key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Option<Summary>, SessionError> {
         check_keys(keys)?;
         let shares = |row: R::Row<'_>| key(row).map(|key| (key, [SCALE]));
         self.summary(part, tag, histogram_form(keys), keys as usize, |total| add_shares(rows, total, shares))
     }
 
-    /// The bytes of a summary for a store that is trusted with the rows themselves, authenticated with the key; None
-    /// unless the permit covers its block.
+    /// The bytes of a summary, authenticated with the key, for a store that is trusted with the rows; `None` unless the
+    /// permit covers the block.
     pub fn seal(&self, key: &SummaryKey, summary: &Summary) -> Option<Vec<u8>> {
         let Summary { stream, part, tag, form, rows, numbers, .. } = summary;
         if !self.covers(*stream, part.block, part.lane) {
@@ -161,47 +162,49 @@ impl Permit {
         Some(bytes)
     }
 
-    /// The summary of a part under a tag, from its bytes.
+    /// Verifies and decodes the summary of a part under a tag.
     ///
     /// # Guarantee
-    /// The bytes were sealed with this key for this log, stream, part, source and tag, and what they hold is what
-    /// the proofs assume of sums of rows: `proofs/summary.md`.
+    /// The bytes were sealed with this key for this log, stream, part, source and tag, and the sums have the properties
+    /// that the proofs assume of sums of rows: `proofs/summary.md`.
     ///
     /// # Errors
-    /// When any of this is not so, or the permit does not cover the part.
-    pub fn unseal(&self, key: &SummaryKey, part: Part, tag: Tag, bytes: &[u8]) -> Result<Summary, Malformed> {
-        let (body, sealed) = bytes.split_last_chunk::<32>().ok_or(Malformed)?;
+    /// When this does not hold, or the permit does not cover the part.
+    pub fn unseal(
+        &self, key: &SummaryKey, part: BlockPart, tag: SummaryTag, bytes: &[u8],
+    ) -> Result<Summary, MalformedBytes> {
+        let (body, sealed) = bytes.split_last_chunk::<32>().ok_or(MalformedBytes)?;
         let expected = self.code(key, part, tag, body);
-        // All bytes are compared, so that the time taken does not tell how many agree.
+        // All bytes are compared, so that the time does not reveal how many agree.
         let differs = expected.iter().zip(sealed).fold(0, |all, (one, other)| all | (one ^ other)) != 0;
         if differs || !self.covers(self.stream, part.block, part.lane) {
-            return Err(Malformed);
+            return Err(MalformedBytes);
         }
-        let (words, []) = body.as_chunks::<8>() else { return Err(Malformed) };
-        let (length, rest) = words.split_first().ok_or(Malformed)?;
-        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| Malformed)?;
-        let (form, rest) = rest.split_at_checked(length).ok_or(Malformed)?;
-        let (rows, numbers) = rest.split_first().ok_or(Malformed)?;
+        let (words, []) = body.as_chunks::<8>() else { return Err(MalformedBytes) };
+        let (length, rest) = words.split_first().ok_or(MalformedBytes)?;
+        let length = usize::try_from(u64::from_le_bytes(*length)).map_err(|_| MalformedBytes)?;
+        let (form, rest) = rest.split_at_checked(length).ok_or(MalformedBytes)?;
+        let (rows, numbers) = rest.split_first().ok_or(MalformedBytes)?;
         let form: Vec<u64> = form.iter().map(|word| u64::from_le_bytes(*word)).collect();
         let rows = u64::from_le_bytes(*rows);
         let numbers: Vec<i64> = numbers.iter().map(|number| i64::from_le_bytes(*number)).collect();
         if !could_be_sums(&form, rows, &numbers) {
-            return Err(Malformed);
+            return Err(MalformedBytes);
         }
-        Ok(Summary { stream: self.stream, part, tag, kind: tag.of(&form), form, rows, numbers })
+        Ok(Summary { stream: self.stream, part, tag, kind: tag.kind(&form), form, rows, numbers })
     }
 
-    /// The authentication code that binds the bytes of a summary to what they are sums of.
-    fn code(&self, key: &SummaryKey, part: Part, tag: Tag, body: &[u8]) -> [u8; 32] {
+    /// The authentication code, which binds the bytes of a summary to its log, stream, block, lane, source and tag.
+    fn code(&self, key: &SummaryKey, part: BlockPart, tag: SummaryTag, body: &[u8]) -> [u8; 32] {
         let numbers = [self.stream.0, part.block.0, part.lane.index() as u32].map(u32::to_le_bytes);
         key.authenticate(&[DOMAIN, &self.origin, numbers.as_flattened(), &part.source, &tag.0, body])
     }
 }
 
-/// The first bytes of everything that is authenticated; all fields but the last have a fixed length.
+/// The first bytes of the authenticated message; all fields except the last have a fixed length.
 const DOMAIN: &[u8; 16] = b"sage: summary 2\n";
 
-/// Whether rows could have these sums, as far as the proofs rely on it (`proofs/summary.md`).
+/// Whether the sums have the properties of sums of rows that the proofs rely on (`proofs/summary.md`).
 fn could_be_sums(form: &[u64], rows: u64, numbers: &[i64]) -> bool {
     let narrow = |word: u64| u32::try_from(word).unwrap_or(u32::MAX);
     let units = match *form {
@@ -209,9 +212,9 @@ fn could_be_sums(form: &[u64], rows: u64, numbers: &[i64]) -> bool {
             let (feature_norm, label_size) = (f64::from_bits(feature_norm), f64::from_bits(label_size));
             MomentBounds { width: narrow(width), feature_norm, label_size }.units()
         }
-        [1, named, places, label_size] => {
+        [1, active, columns, label_size] => {
             let label_size = f64::from_bits(label_size);
-            PlaceBounds { named: narrow(named), places: narrow(places), label_size }.units()
+            OneHotBounds { active: narrow(active), columns: narrow(columns), label_size }.units()
         }
         [2, keys, ..] => return could_be_table(2, keys, rows, numbers),
         [3, keys] => return could_be_table(1, keys, rows, numbers),
@@ -220,7 +223,7 @@ fn could_be_sums(form: &[u64], rows: u64, numbers: &[i64]) -> bool {
     units.is_ok_and(|units| units.could_have(rows, numbers))
 }
 
-/// Whether rows could have these sums of shares by key: a row adds [`SCALE`] to the numbers of one key at most.
+/// Whether the sums can be those of a table: a row adds at most [`SCALE`] to the sums of one key.
 fn could_be_table(each: u64, keys: u64, rows: u64, numbers: &[i64]) -> bool {
     let total: i128 = numbers.iter().map(|&number| i128::from(number)).sum();
     keys.checked_mul(each) == Some(numbers.len() as u64)
@@ -229,12 +232,12 @@ fn could_be_table(each: u64, keys: u64, rows: u64, numbers: &[i64]) -> bool {
         && total <= i128::from(rows) * i128::from(SCALE)
 }
 
-/// The summaries that the permit covers, each block and kind once, by lane.
+/// The summaries that the permit covers, at most one for each block and kind, by lane.
 pub(crate) fn distinct(permit: &Permit, given: Vec<Arc<Summary>>) -> [Vec<Arc<Summary>>; 2] {
     let mut kept = [Vec::new(), Vec::new()];
     let mut seen = BTreeSet::new();
     for summary in given {
-        let Part { block, lane, .. } = summary.part;
+        let BlockPart { block, lane, .. } = summary.part;
         if permit.covers(summary.stream, block, lane) && seen.insert((block, lane, summary.kind)) {
             kept[lane.index()].push(summary);
         }
@@ -243,14 +246,14 @@ pub(crate) fn distinct(permit: &Permit, given: Vec<Arc<Summary>>) -> [Vec<Arc<Su
 }
 
 impl<R: Rows, N: NoiseSource> Session<R, N> {
-    /// Adds the lane's summaries of this form, and what `sum` adds for its rows; gives the number of rows.
+    /// Adds up the lane's summaries of this form and the sums that `sum` adds for its rows; returns the number of rows.
     pub(crate) fn gather(
         &self, lane: Lane, form: &[u64], total: &mut [i128], sum: impl FnOnce(&[R], &mut [i128]) -> u64,
     ) -> Result<u64, SessionError> {
         if self.plans[lane.index()].is_none() {
             return Err(SessionError::NotCovered);
         }
-        let (kept, kind) = (&self.kept[lane.index()], self.tag.of(form));
+        let (kept, kind) = (&self.summaries[lane.index()], self.tag.kind(form));
         let mut rows = sum(&self.rows[lane.index()], total);
         let mut found = kept.is_empty();
         for summary in kept.iter().filter(|summary| summary.kind == kind) {
@@ -258,6 +261,10 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
             rows = rows.saturating_add(summary.rows);
             total.iter_mut().zip(&summary.numbers).for_each(|(total, &number)| *total += i128::from(number));
         }
-        if found { Ok(rows) } else { Err(SessionError::Parameter("the lane was opened on sums of another kind")) }
+        if found {
+            Ok(rows)
+        } else {
+            Err(SessionError::Parameter("the lane was opened with cached summaries of another kind"))
+        }
     }
 }

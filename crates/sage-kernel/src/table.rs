@@ -1,9 +1,9 @@
-//! Scalars: sums of a bounded number over the rows, in one cell or by a public key. Proof:
-//! `proofs/table.md`.
+//! Tables: noisy sums of a bounded value over the rows, grouped by a public key. Proof: `proofs/table.md`.
 //!
-//! A row's number is moved into its range, turned into a whole share of [`SCALE`], and counted twice: how
-//! far it lies above the lower end and how far below the upper one. The two add up to [`SCALE`] exactly, so
-//! one row moves the pair by [`SCALE`] in total, and a count comes out for nothing.
+//! A row's value is clipped to its range, normalised to an integer from 0 to [`SCALE`], and summed twice: its distance
+//! from the lower end and its distance from the upper end. The two add up to [`SCALE`] exactly, so one row changes the
+//! pair by [`SCALE`] in total, and the number of rows is estimated at no extra cost. A mechanism of this module must
+//! never let a row contribute more than [`SCALE`].
 
 use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
@@ -11,7 +11,7 @@ use crate::cost::{Mechanism, SCALE};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, NoiseSource};
 use crate::session::{Rows, Session, SessionError, each_row};
 
-/// A closed range of real numbers, given in advance.
+/// A closed range of real numbers, fixed in advance.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Range {
     low: f64,
@@ -19,49 +19,49 @@ pub struct Range {
 }
 
 impl Range {
-    /// The range from `low` to `high`, if both are finite and `low` is the smaller.
+    /// The range from `low` to `high`; `None` unless both and their difference are finite and `low` is smaller.
     pub fn new(low: f64, high: f64) -> Option<Self> {
         let width = high - low;
         (low.is_finite() && high.is_finite() && width.is_finite() && width > 0.0).then_some(Self { low, high })
     }
 }
 
-/// How a number that is between two steps, or no number, is taken.
+/// How a value between two steps of the grid is rounded, and how NaN counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Taken {
-    /// To the nearest step; what is no number counts as the lower end.
-    AsStatistic,
-    /// Up; what is no number counts as the upper end. A loss is never made to look smaller.
-    AsLoss,
+pub enum Rounding {
+    /// To the nearest step; NaN counts as the lower end. For statistics.
+    Nearest,
+    /// Up; NaN counts as the upper end. For losses, which must never be understated.
+    Up,
 }
 
-/// The noise of a table, and with it its cost.
+/// The noise of a table, which determines its cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TableNoise {
     /// Discrete Laplace: the whole table is ε-differentially private.
     Laplace(Epsilon),
-    /// Discrete Gaussian with this noise multiplier σ: the whole table is 1/(2σ²)-concentrated.
+    /// Discrete Gaussian with this noise multiplier σ: the whole table is 1/(2σ²)-zero-concentrated.
     Gaussian(Sigma),
 }
 
 impl TableNoise {
-    /// The mechanism to list when charging for one table with this noise.
+    /// The mechanism to list in a request for one table with this noise.
     ///
     /// # Guarantee
     /// It covers one call of [`Session::pairs`], [`Session::triples`], [`Session::histogram`] or
-    /// [`Session::best_answers`] with this noise.
+    /// [`Session::majority_counts`] with this noise.
     ///
     /// # Errors
-    /// When the noise multiplier is so small that it has no price.
+    /// When the noise multiplier is too small to be priced.
     pub fn mechanism(self) -> Result<Mechanism, SessionError> {
         match self {
             Self::Laplace(epsilon) => Ok(Mechanism::Laplace { epsilon, count: 1 }),
-            Self::Gaussian(sigma) => Ok(Mechanism::Zcdp { rho: concentrated(sigma)? }),
+            Self::Gaussian(sigma) => Ok(Mechanism::Zcdp { rho: zcdp_loss(sigma)? }),
         }
     }
 }
 
-/// The noisy sums of one key, in rows: both numbers are shares of the range.
+/// The noisy sums of the normalised values of one key. The two add up to a noisy number of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pair {
     /// The sum of (value − low) / (high − low).
@@ -70,25 +70,25 @@ pub struct Pair {
     pub below: f64,
 }
 
-/// The noisy sums of one key with a second moment, in rows. With s = (value − low) / (high − low), the three
-/// add up to the number of rows.
+/// The noisy sums of one key with a second moment. With s = (value − low) / (high − low), the three add up to a noisy
+/// number of rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Triple {
-    /// The sum of s², each rounded up to the grid.
+    /// The sum of s², where each s² is rounded up to the grid.
     pub squares: f64,
-    /// The sum of s less those squares.
+    /// The sum of s − s², with the rounded squares.
     pub rest: f64,
     /// The sum of 1 − s.
     pub below: f64,
 }
 
-/// The most keys of a table.
+/// The largest number of keys of a table.
 const KEYS_LIMIT: u32 = 1 << 24;
 
 impl<R: Rows, N: NoiseSource> Session<R, N> {
-    /// The pair of sums for every key from 0 to `keys` − 1, the empty ones included.
+    /// The noisy pair of sums for every key from 0 to `keys` − 1, including keys without rows.
     ///
-    /// A row has one key at most; rows without one, or with one beyond the table, count nowhere.
+    /// `value` returns the key and value of a row. A row without a key, or with a key outside the table, does not count.
     ///
     /// # Guarantee
     /// One release of the noise's mechanism, whatever `value` returns: `proofs/table.md`.
@@ -96,15 +96,15 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn pairs(
-        &mut self, lane: Lane, keys: u32, range: Range, taken: Taken, noise: TableNoise,
+        &mut self, lane: Lane, keys: u32, range: Range, rounding: Rounding, noise: TableNoise,
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Pair>, SessionError> {
-        let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, shares_of(value, range, taken)));
-        let sums = self.table(lane, keys, noise, &pairs_form(keys, range, taken), shares)?.into_iter();
+        let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, split_shares(value, range, rounding)));
+        let sums = self.table(lane, keys, noise, &pairs_form(keys, range, rounding), shares)?.into_iter();
         Ok(sums.map(|[above, below]| Pair { above, below }).collect())
     }
 
-    /// As [`Session::pairs`], with the squares: one number more with the same noise, for the same cost.
+    /// As [`Session::pairs`], with sums of squares: one sum more per key, with the same noise and cost.
     ///
     /// # Guarantee
     /// One release of the noise's mechanism, whatever `value` returns: `proofs/table.md`.
@@ -112,21 +112,21 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn triples(
-        &mut self, lane: Lane, keys: u32, range: Range, taken: Taken, noise: TableNoise,
+        &mut self, lane: Lane, keys: u32, range: Range, rounding: Rounding, noise: TableNoise,
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Triple>, SessionError> {
         let shares = |row: R::Row<'_>| {
             value(row).map(|(key, value)| {
-                let share = quantise(value, range, taken);
+                let share = quantise(value, range, rounding);
                 let square = (share * share).div_ceil(SCALE);
                 (key, [square, share - square, SCALE - share])
             })
         };
-        let sums = self.table(lane, keys, noise, &triples_form(keys, range, taken), shares)?.into_iter();
+        let sums = self.table(lane, keys, noise, &triples_form(keys, range, rounding), shares)?.into_iter();
         Ok(sums.map(|[squares, rest, below]| Triple { squares, rest, below }).collect())
     }
 
-    /// The noisy number of rows with each key from 0 to `keys` − 1, the empty ones included.
+    /// The noisy number of rows with each key from 0 to `keys` − 1, including keys without rows.
     ///
     /// # Guarantee
     /// One release of the noise's mechanism, whatever `key` returns: `proofs/table.md`.
@@ -140,39 +140,39 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         Ok(self.table(lane, keys, noise, &histogram_form(keys), shares)?.into_flattened())
     }
 
-    /// How many rows the best function of their key is right about, and about how many it is wrong, with noise: for
-    /// every key it gives the answer that most of the rows with this key have.
+    /// The noisy numbers of rows whose label is, and is not, the majority label of their key: the correct and wrong
+    /// predictions of the best classifier that is a function of the key.
     ///
-    /// `value` gives a row's key and its answer, below `keys` and `answers`. A row without them, or with others,
-    /// counts as one that it is right about.
+    /// `value` returns the key and label of a row, below `keys` and `labels`. A row without them, or with values out of
+    /// range, counts as correct.
     ///
     /// # Guarantee
     /// One release of the noise's mechanism, whatever `value` returns: `proofs/table.md`.
     ///
     /// # Errors
-    /// When the charge does not cover it or a parameter is out of range, and on a lane that was opened on sums.
-    pub fn best_answers(
-        &mut self, lane: Lane, keys: u32, answers: u32, noise: TableNoise,
+    /// When the charge does not cover it, a parameter is out of range, or the lane was opened with cached summaries.
+    pub fn majority_counts(
+        &mut self, lane: Lane, keys: u32, labels: u32, noise: TableNoise,
         value: impl Fn(R::Row<'_>) -> Option<(u32, u32)>,
     ) -> Result<[f64; 2], SessionError> {
-        check_keys(keys.saturating_mul(answers))?;
+        check_keys(keys.saturating_mul(labels))?;
         self.granted_rows(lane)?;
         let mut sums = [0i128; 2];
         self.draw(lane, noise, &mut sums)?;
-        let mut counts = vec![0u64; (keys * answers) as usize];
+        let mut counts = vec![0u64; (keys * labels) as usize];
         let mut right = 0;
         let rows = each_row(self.granted_rows(lane)?, |row| match value(row) {
-            Some((key, answer)) if key < keys && answer < answers => counts[(key * answers + answer) as usize] += 1,
+            Some((key, label)) if key < keys && label < labels => counts[(key * labels + label) as usize] += 1,
             _ => right += 1,
         });
-        right += counts.chunks(answers as usize).filter_map(|answers| answers.iter().max()).sum::<u64>();
+        right += counts.chunks(labels as usize).filter_map(|labels| labels.iter().max()).sum::<u64>();
         let exact = [right, rows - right];
         sums.iter_mut().zip(exact).for_each(|(sum, rows)| *sum += i128::from(rows) * i128::from(SCALE));
         Ok(sums.map(in_rows))
     }
 
-    /// The noisy sums of so many numbers for every key, in rows. The charge is used up and the noise drawn
-    /// before any row is looked at.
+    /// The noisy sums of `NUMBERS` normalised values for every key. The charge is consumed and the noise drawn before any
+    /// row is read.
     fn table<const NUMBERS: usize>(
         &mut self, lane: Lane, keys: u32, noise: TableNoise, form: &[u64],
         shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
@@ -184,7 +184,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         Ok(sums.into_iter().map(|sums| sums.map(in_rows)).collect())
     }
 
-    /// Uses up the charge of one release and draws its noise.
+    /// Consumes the charge of one release and draws its noise.
     fn draw(&mut self, lane: Lane, noise: TableNoise, sums: &mut [i128]) -> Result<(), SessionError> {
         match noise {
             TableNoise::Laplace(epsilon) => {
@@ -194,7 +194,7 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
             }
             TableNoise::Gaussian(sigma) => {
                 let sampler = gaussian(sigma)?;
-                self.plan(lane)?.take_zcdp(concentrated(sigma)?)?;
+                self.plan(lane)?.take_zcdp(zcdp_loss(sigma)?)?;
                 Ok(sampler.fill(&mut self.noise, sums)?)
             }
         }
@@ -206,19 +206,19 @@ pub(crate) fn check_keys(keys: u32) -> Result<(), SessionError> {
     if fits { Ok(()) } else { Err(SessionError::Parameter("a table has from 1 to 2^24 keys")) }
 }
 
-pub(crate) fn pairs_form(keys: u32, range: Range, taken: Taken) -> Vec<u64> {
-    vec![2, u64::from(keys), range.low.to_bits(), range.high.to_bits(), taken as u64]
+pub(crate) fn pairs_form(keys: u32, range: Range, rounding: Rounding) -> Vec<u64> {
+    vec![2, u64::from(keys), range.low.to_bits(), range.high.to_bits(), rounding as u64]
 }
 
-fn triples_form(keys: u32, range: Range, taken: Taken) -> Vec<u64> {
-    vec![4, u64::from(keys), range.low.to_bits(), range.high.to_bits(), taken as u64]
+fn triples_form(keys: u32, range: Range, rounding: Rounding) -> Vec<u64> {
+    vec![4, u64::from(keys), range.low.to_bits(), range.high.to_bits(), rounding as u64]
 }
 
 pub(crate) fn histogram_form(keys: u32) -> Vec<u64> {
     vec![3, u64::from(keys)]
 }
 
-/// Adds the shares of every row that has a key of the table; gives how many rows there are.
+/// Adds the normalised values of every row that has a key of the table; returns the number of rows.
 pub(crate) fn add_shares<R: Rows, const NUMBERS: usize>(
     rows: &[R], sums: &mut [i128], shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
 ) -> u64 {
@@ -232,39 +232,39 @@ pub(crate) fn add_shares<R: Rows, const NUMBERS: usize>(
     })
 }
 
-/// What a number lies above the lower end and below the upper one, in whole shares that add up to [`SCALE`].
+/// The normalised distances of a value from the lower and from the upper end; they add up to [`SCALE`].
 #[inline]
-pub(crate) fn shares_of(value: f64, range: Range, taken: Taken) -> [u64; 2] {
-    let share = quantise(value, range, taken);
+pub(crate) fn split_shares(value: f64, range: Range, rounding: Rounding) -> [u64; 2] {
+    let share = quantise(value, range, rounding);
     [share, SCALE - share]
 }
 
-/// The concentrated loss 1 / (2σ²) of one release with this noise multiplier, rounded up.
-fn concentrated(sigma: Sigma) -> Result<Epsilon, SessionError> {
+/// The zero-concentrated loss ρ = 1 / (2σ²) of one release with this noise multiplier, rounded up.
+fn zcdp_loss(sigma: Sigma) -> Result<Epsilon, SessionError> {
     let square = u128::from(sigma.units()) * u128::from(sigma.units());
     let units = 500_000_000_000_000_000_000_000_000_000u128.checked_div(square).ok_or(SessionError::NotCovered)? + 1;
     u64::try_from(units).ok().and_then(Epsilon::from_units).ok_or(SessionError::NotCovered)
 }
 
-/// A number as a whole share of the range.
+/// The normalised value: a value as an integer fraction of its range, in units of 1 / [`SCALE`].
 ///
 /// # Guarantee
 /// From 0 to [`SCALE`] for every bit pattern.
 #[inline]
-pub(crate) fn quantise(value: f64, range: Range, taken: Taken) -> u64 {
+pub(crate) fn quantise(value: f64, range: Range, rounding: Rounding) -> u64 {
     if value.is_nan() {
-        return match taken {
-            Taken::AsStatistic => 0,
-            Taken::AsLoss => SCALE,
+        return match rounding {
+            Rounding::Nearest => 0,
+            Rounding::Up => SCALE,
         };
     }
     let share = (value.clamp(range.low, range.high) - range.low) / (range.high - range.low) * SCALE as f64;
-    // Not negative and small, so what the cast cuts off is exact, and this is a round or a ceiling without a call.
+    // Non-negative and small, so the fractional part is exact, and this is a round or ceil without a function call.
     let whole = share as u64;
     let cut = share - whole as f64;
-    let up = match taken {
-        Taken::AsStatistic => cut >= 0.5,
-        Taken::AsLoss => cut > 0.0,
+    let up = match rounding {
+        Rounding::Nearest => cut >= 0.5,
+        Rounding::Up => cut > 0.0,
     };
     (whole + u64::from(up)).min(SCALE)
 }
@@ -273,17 +273,17 @@ fn in_rows(units: i128) -> f64 {
     units as f64 / SCALE as f64
 }
 
-/// Noise for a loss of ε where one row moves the sums by `sensitivity` in total.
+/// Discrete Laplace noise for a privacy loss of ε where one row changes the sums by `sensitivity` in L1.
 pub(crate) fn laplace(epsilon: Epsilon, sensitivity: u64) -> Result<DiscreteLaplace, SessionError> {
     let too_wide = SessionError::Parameter("the sensitivity is too large for Laplace noise");
     let numerator = sensitivity.checked_mul(1_000_000_000_000).ok_or(too_wide)?;
     Ok(DiscreteLaplace::new(numerator, epsilon.units())?)
 }
 
-/// Noise with this multiplier where one row moves the sums by [`SCALE`] in length.
+/// Discrete Gaussian noise with this multiplier where one row changes the sums by [`SCALE`] in L2.
 fn gaussian(sigma: Sigma) -> Result<DiscreteGaussian, SessionError> {
     let bad = SessionError::Parameter("the noise multiplier of a table is more than zero and at most 262144");
-    // σ · SCALE, where 10^9 / 2^9 is whole.
+    // σ · SCALE, where 10^9 / 2^9 is an integer.
     let numerator = sigma.units().checked_mul(SCALE >> 9).ok_or(bad)?;
     DiscreteGaussian::new(numerator, 1_000_000_000 >> 9).map_err(|_| bad)
 }

@@ -1,9 +1,9 @@
-//! Vectors: sums in fixed point, with Gaussian noise on a lattice. Proof: `proofs/vector.md`.
+//! Vectors: fixed-point sums with Gaussian noise on a lattice. Proof: `proofs/vector.md`.
 //!
-//! Every vector release ends here, in [`Lattice::release`]. The sum is exact, in whole units of a fine
-//! grid, and one row moves it by at most a known number of those units in length. It is moved onto the
-//! lattice of the noise by an integer multiplication and a shift, which can add one lattice unit to each
-//! coordinate's change; the noise then covers the length and that slack together.
+//! Every vector release ends in [`Lattice::release`] or [`Lattice::release_sums`]. The sum is exact, in integer units of
+//! a fine grid, and one row changes it by at most a known number of these units in L2 norm. An integer multiplication and
+//! a shift map it to the coarser lattice of the noise, which can add one lattice unit to the change of each coordinate;
+//! the noise covers the norm and this slack together. A sum must never be released except through the lattice.
 
 use crate::block::Lane;
 use crate::budget::Sigma;
@@ -12,25 +12,25 @@ use crate::noise::{NoiseSource, RoundedGaussian};
 use crate::session::{Rows, Session, SessionError, each_row};
 use sage_numerics::Rescaler;
 
-/// Units of the fine grid that a vector of the largest allowed length has.
+/// The largest L2 norm of a row's vector, in units of the fine grid.
 pub(crate) const LENGTH: u64 = 1 << 30;
 
-/// The noise multiplier's units in one.
+/// Units of [`Sigma`] in 1.
 const SIGMA_UNITS: u128 = 1_000_000_000;
 
-/// The most draws that are made at a time.
+/// The largest number of draws made at a time.
 const CHUNK: usize = 4096;
 
-/// The step from exact sums to noisy numbers for one sensitivity, noise multiplier and size.
+/// The lattice on which exact sums get noise, for one sensitivity, noise multiplier and number of coordinates.
 pub(crate) struct Lattice {
     multiplier: i128,
     shift: u32,
-    /// How many draws are made at a time: not more than there are coordinates.
+    /// The number of draws made at a time: at most the number of coordinates.
     chunk: usize,
 }
 
 impl Lattice {
-    /// For sums that one row moves by at most `length` units, over so many coordinates.
+    /// The lattice for sums that one row changes by at most `length` units in L2 norm.
     ///
     /// # Guarantee
     /// With m the multiplier and k the shift: length · m / 2^k + √coordinates ≤ 2^24 / σ.
@@ -55,12 +55,11 @@ impl Lattice {
         if multiplier == 0 { Err(coarse) } else { Ok(Self { multiplier, shift, chunk }) }
     }
 
-    /// Adds noise to exact sums and gives them in units of the fine grid.
+    /// Adds noise to exact sums and passes them to `out`, in units of the fine grid.
     ///
     /// # Guarantee
-    /// If one row moves the sums by at most `length` units, the result is a post-processing of a Gaussian
-    /// release with noise multiplier at least σ, but for the deviation of the noise that the cost of
-    /// [`Mechanism::Gaussian`] includes.
+    /// If one row changes the sums by at most `length` units, the result is a post-processing of a Gaussian release with
+    /// noise multiplier at least σ, up to the deviation of the noise that the cost of [`Mechanism::Gaussian`] includes.
     pub(crate) fn release(
         &self, sums: impl Iterator<Item = i128>, noise: &mut impl NoiseSource, mut out: impl FnMut(f64),
     ) -> Result<(), SessionError> {
@@ -73,17 +72,17 @@ impl Lattice {
                 sampler.fill(noise, &mut drawn)?;
                 next = 0;
             }
-            let moved = self.onto(sum);
+            let moved = self.to_lattice(sum);
             out((moved + i128::from(drawn[next])) as f64 * unit);
             next += 1;
         }
         Ok(())
     }
 
-    /// As [`Lattice::release`], for sums that fit into 64 bits, times a unit and in single precision.
+    /// As [`Lattice::release`], for sums of 64 bits, multiplied by `unit`, in single precision.
     ///
     /// # Guarantee
-    /// As there: sums that would come to more than 2^62 are moved in first.
+    /// As [`Lattice::release`]. Sums that would exceed 2^62 on the lattice are clamped first.
     pub(crate) fn release_sums(
         &self, sums: &[i64], noise: &mut impl NoiseSource, unit: f64, out: &mut [f32],
     ) -> Result<(), SessionError> {
@@ -105,21 +104,21 @@ impl Lattice {
         libm::ldexp(1.0, self.shift as i32) / self.multiplier as f64
     }
 
-    /// A sum as a whole number of lattice units, rounded down.
+    /// A sum in lattice units, rounded down.
     ///
-    /// A sum too large to be multiplied (of a thousand million rows at the least) is moved in first, so
-    /// that no data stop the session; moving in brings sums no further apart.
-    fn onto(&self, sum: i128) -> i128 {
+    /// A sum that is too large to multiply (of at least 10⁹ rows) is clamped first, so that no data can stop the session;
+    /// clamping does not increase the distance of two sums.
+    fn to_lattice(&self, sum: i128) -> i128 {
         let limit = i128::MAX / 2 / self.multiplier;
         (sum.clamp(-limit, limit) * self.multiplier) >> self.shift
     }
 }
 
-/// A vector as whole units of a grid on which the largest allowed length is `length`.
+/// Quantises a vector: clips it to the L2 norm `clip` and writes it in units of a grid on which `clip` is `length`.
 ///
 /// # Guarantee
-/// The squares of the result add up to at most `length`², checked in integers; a vector with an entry
-/// that is no finite number becomes zero.
+/// The squares of the result add up to at most `length`², checked in integers. A vector with an infinite or NaN entry
+/// becomes zero.
 pub(crate) fn quantise_vector(values: &[f64], clip: f64, length: u64, out: &mut [i64]) {
     let largest = values.iter().fold(0.0f64, |largest, value| largest.max(value.abs()));
     let finite = values.iter().all(|value| value.is_finite());
@@ -130,7 +129,7 @@ pub(crate) fn quantise_vector(values: &[f64], clip: f64, length: u64, out: &mut 
     // Scaled by its largest entry, so that no square overflows or vanishes.
     let norm = largest * libm::sqrt(values.iter().map(|value| (value / largest) * (value / largest)).sum());
     let root = libm::sqrt(values.len() as f64);
-    // Rounding to nearest can lengthen the vector by half the root of its size.
+    // Rounding to nearest can lengthen the vector by half the square root of its size.
     let reach = (length as f64 - 0.5 * root - 1.0).max(0.0) * (1.0 - 1e-12);
     let scale = if norm > clip { reach / norm } else { reach / clip };
     for (out, value) in out.iter_mut().zip(values) {
@@ -148,16 +147,16 @@ pub(crate) fn within(values: &[i64], length: u64) -> bool {
     squares <= u128::from(length) * u128::from(length)
 }
 
-/// The size of one unit, in the caller's numbers, of a vector quantised with this clip and length.
-pub(crate) fn unit_of(clip: f64, length: u64, width: usize) -> f64 {
+/// The size of one grid unit in the caller's scale, for vectors quantised with this clip and length.
+pub(crate) fn grid_unit(clip: f64, length: u64, width: usize) -> f64 {
     clip / ((length as f64 - 0.5 * libm::sqrt(width as f64) - 1.0) * (1.0 - 1e-12))
 }
 
 impl<R: Rows, N: NoiseSource> Session<R, N> {
-    /// The noisy sum of a vector over the rows, each row's vector shortened to the length `clip`.
+    /// The noisy sum of a vector over the rows, where each row's vector is clipped to the L2 norm `clip`.
     ///
     /// # Guarantee
-    /// One [`Mechanism::Gaussian`] with so many coordinates, whatever `value` writes: `proofs/vector.md`.
+    /// One [`Mechanism::Gaussian`] with `width` coordinates, whatever `value` writes: `proofs/vector.md`.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -179,17 +178,17 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
             quantise_vector(&values, clip, LENGTH, &mut units);
             sums.iter_mut().zip(&units).for_each(|(sum, &unit)| *sum += i128::from(unit));
         });
-        let unit = unit_of(clip, LENGTH, size);
+        let unit = grid_unit(clip, LENGTH, size);
         let mut noisy = Vec::with_capacity(size);
         lattice.release(sums.into_iter(), &mut self.noise, |sum| noisy.push(sum * unit))?;
         Ok(noisy)
     }
 }
 
-/// Refuses a clip that bounds nothing.
+/// Checks that a clipping bound is finite and positive.
 pub(crate) fn check_clip(clip: f64) -> Result<(), SessionError> {
     let bounds = clip.is_finite() && clip >= f64::MIN_POSITIVE;
-    if bounds { Ok(()) } else { Err(SessionError::Parameter("a clip is a finite number above zero")) }
+    if bounds { Ok(()) } else { Err(SessionError::Parameter("a clipping bound must be a finite number above zero")) }
 }
 
 #[cfg(test)]
@@ -197,7 +196,7 @@ mod tests {
     use super::*;
     use dashu::integer::IBig;
 
-    /// Words from a seed.
+    /// Pseudorandom words from a seed.
     fn words(mut state: u64) -> impl FnMut() -> u64 {
         move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -205,8 +204,8 @@ mod tests {
         }
     }
 
-    /// length · m / 2^k + √coordinates ≤ 2^24 / σ in whole numbers of any size, and hardly less: the noise covers what
-    /// a row moves by and the rounding of every coordinate, for every length, σ and size.
+    /// length · m / 2^k + √coordinates ≤ 2^24 / σ in exact integers, with little slack: the noise covers the change by a
+    /// row and the rounding of every coordinate, for every length, σ and size.
     #[test]
     fn the_lattice_is_as_coarse_as_the_noise_needs() {
         let mut word = words(3);
@@ -230,14 +229,14 @@ mod tests {
                 &left * &left >= &slack * &slack * whole(u128::from(coordinates)),
                 "{length} {sigma} {coordinates}"
             );
-            // Not more than two lattice units are given away, but for multipliers of few digits.
+            // At most two lattice units of slack, except for multipliers with few digits.
             let given = &left * &left - &slack * &slack * whole(u128::from(coordinates));
             assert!(given <= &reach * &reach || multiplier < 1 << 10);
         }
         assert!(made > 5_000, "{made}");
     }
 
-    /// Two sums that differ by some units are, on the lattice, no further apart than those units and one.
+    /// On the lattice, the difference of two sums grows by at most one lattice unit.
     #[test]
     fn moving_onto_the_lattice_adds_one_at_most() {
         let mut word = words(4);
@@ -246,20 +245,21 @@ mod tests {
             for _ in 0..5_000 {
                 let sum = (i128::from(word() as i64) << 20) >> (word() % 80);
                 let apart = i128::from(word() >> 34);
-                let moved = lattice.onto(sum + apart) - lattice.onto(sum);
+                let moved = lattice.to_lattice(sum + apart) - lattice.to_lattice(sum);
                 let exact = IBig::from(apart) * IBig::from(lattice.multiplier);
                 let floor: IBig = exact.clone() >> lattice.shift as usize;
                 assert!(IBig::from(moved) >= floor && IBig::from(moved) <= floor + IBig::ONE, "{sum} {apart}");
             }
-            // Beyond what can be multiplied sums stand still.
+            // Sums too large to multiply are clamped.
             for sum in [i128::MAX, i128::MAX - 1, i128::MAX / 3] {
-                assert_eq!(lattice.onto(sum), lattice.onto(i128::MAX), "{sum}");
-                assert!(lattice.onto(-sum) >= -lattice.onto(sum) - 1);
+                assert_eq!(lattice.to_lattice(sum), lattice.to_lattice(i128::MAX), "{sum}");
+                assert!(lattice.to_lattice(-sum) >= -lattice.to_lattice(sum) - 1);
             }
         }
     }
 
-    /// Whatever a row writes, its units are no longer than the length, with clips from the smallest float to the largest.
+    /// The norm of a quantised vector is at most the length, for all inputs and for clips from the smallest float to the
+    /// largest.
     #[test]
     fn quantised_vectors_are_short_enough() {
         let mut word = words(5);
@@ -285,7 +285,7 @@ mod tests {
                 assert!(units.iter().all(|&unit| unit == 0), "{values:?}");
             }
         }
-        // The check itself, at its edge and where squares overflow.
+        // The check itself, at its boundary and where squares overflow.
         assert!(within(&[3, 4], 5) && !within(&[3, 4], 4) && !within(&[3, 5], 5));
         assert!(!within(&[i64::MIN; 5], u64::MAX >> 1) && !within(&[i64::MAX; 9], 1 << 30));
         let mut units = [1; 2];

@@ -1,18 +1,18 @@
-//! The bytes of every event: what `docs/reference/log-format.md` says, as code.
+//! The encoding of every event, as specified in `docs/reference/log-format.md`.
 //!
-//! A type says once which parts it is made of and in which order; writing and reading follow from that.
-//! Types with an invariant are read through the constructor that keeps it.
+//! Each type lists its fields once, in order; encoding and decoding follow from that list. A type with an invariant must
+//! never be decoded except through the constructor that checks it.
 
 use crate::block::{Blocks, ContextId, Lane, StreamId};
 use crate::budget::{Delta, Epsilon, Rate, Sigma};
-use crate::codec::{Malformed, Reader, Writer};
+use crate::codec::{MalformedBytes, Reader, Writer};
 use crate::cost::{Amounts, Cost, Curve, Mechanism};
-use crate::event::{Charge, Door, Event, GrantId, Request, RequestKey};
-use crate::filter::{Ceiling, Component, Declared, Filter, Rule};
+use crate::event::{AccessMode, Charge, Event, GrantId, Request, RequestKey};
+use crate::filter::{Ceiling, Component, DeclaredQuery, Filter, Rule};
 use crate::ledger::{Entry, GrantState};
-use crate::policy::{Context, Doors, Policy};
+use crate::policy::{AccessModes, Context, Policy};
 
-/// Room for most events, so that writing one does not grow.
+/// The initial capacity in bytes, enough for most events.
 const COMMON_SIZE: usize = 256;
 
 impl Event {
@@ -20,15 +20,15 @@ impl Event {
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = Writer(Vec::with_capacity(COMMON_SIZE));
         self.put(&mut out);
-        // A copy of the right size: the room that is left over would stay with the record.
+        // Copied to the exact size, because the record would keep the unused capacity.
         out.0.as_slice().into()
     }
 
-    /// The event that is written as these bytes.
+    /// Decodes an event.
     ///
     /// # Errors
-    /// When no event is.
-    pub fn from_bytes(bytes: &[u8]) -> Result<Self, Malformed> {
+    /// When the bytes are not the canonical encoding of an event.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, MalformedBytes> {
         let mut input = Reader(bytes);
         let event = Self::get(&mut input)?;
         input.end()?;
@@ -38,24 +38,24 @@ impl Event {
 
 pub(crate) trait Wire: Sized {
     fn put(&self, out: &mut Writer);
-    fn get(input: &mut Reader<'_>) -> Result<Self, Malformed>;
+    fn get(input: &mut Reader<'_>) -> Result<Self, MalformedBytes>;
 }
 
-/// Part after part, in this order.
+/// Encodes the fields in the given order.
 macro_rules! parts {
     ($($type:ident { $($field:tt),* })*) => { $(
         impl Wire for $type {
             fn put(&self, out: &mut Writer) {
                 $(self.$field.put(out);)*
             }
-            fn get(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+            fn get(input: &mut Reader<'_>) -> Result<Self, MalformedBytes> {
                 Ok(Self { $($field: Wire::get(input)?),* })
             }
         }
     )* };
 }
 
-/// A byte that says which, then its parts in this order.
+/// Encodes the variant as a byte, then its fields in the given order.
 macro_rules! one_of {
     ($($type:ident { $($tag:literal = $variant:ident { $($field:tt: $name:ident),* })* })*) => { $(
         impl Wire for $type {
@@ -67,17 +67,17 @@ macro_rules! one_of {
                     })*
                 }
             }
-            fn get(input: &mut Reader<'_>) -> Result<Self, Malformed> {
+            fn get(input: &mut Reader<'_>) -> Result<Self, MalformedBytes> {
                 Ok(match input.byte()? {
                     $($tag => Self::$variant { $($field: Wire::get(input)?),* },)*
-                    _ => return Err(Malformed),
+                    _ => return Err(MalformedBytes),
                 })
             }
         }
     )* };
 }
 
-/// One value, written in its own way and read through a function that may refuse it.
+/// Encodes and decodes a type with the given expressions; decoding can fail.
 macro_rules! through {
     ($([$($generics:tt)*] $type:ty: |$value:ident, $out:ident| $write:expr, |$input:ident| $read:expr;)*) => { $(
         impl<$($generics)*> Wire for $type {
@@ -85,8 +85,8 @@ macro_rules! through {
                 let $value = self;
                 $write;
             }
-            fn get($input: &mut Reader<'_>) -> Result<Self, Malformed> {
-                $read.ok_or(Malformed)
+            fn get($input: &mut Reader<'_>) -> Result<Self, MalformedBytes> {
+                $read.ok_or(MalformedBytes)
             }
         }
     )* };
@@ -113,13 +113,13 @@ one_of! {
         3 = Released { 0: digest }
         4 = Burnt {}
     }
-    Door {
+    AccessMode {
         0 = Enforced {}
-        1 = Declared { author: author, reason: reason }
+        1 = Attested { author: author, reason: reason }
     }
-    Doors {
+    AccessModes {
         0 = EnforcedOnly {}
-        1 = DeclaredToo {}
+        1 = AttestedToo {}
     }
     Lane {
         0 = Train {}
@@ -144,9 +144,9 @@ one_of! {
         0 = Epsilon {}
         1 = Delta {}
         2 = Rho {}
-        3 = Order { 0: place }
+        3 = Order { 0: index }
         4 = Infinite {}
-        5 = Declaration { 0: place }
+        5 = Declaration { 0: index }
     }
 }
 
@@ -155,13 +155,13 @@ parts! {
     ContextId { 0 }
     GrantId { 0 }
     Amounts { 0 }
-    Request { key, stream, context, blocks, costs, door, purpose }
+    Request { key, stream, context, blocks, costs, access, purpose }
     Charge { request, amounts }
     Entry { id, key, state }
     Curve { orders, infinite, delta }
     Context { name, filter }
     Ceiling { epsilon, delta }
-    Declared { blocks, lane, cost, times }
+    DeclaredQuery { blocks, lane, cost, times }
 }
 
 through! {
@@ -187,7 +187,7 @@ through! {
     [] Policy: |policy, out| {
         put_list(policy.contexts(), out);
         policy.joint().cloned().put(out);
-        policy.doors().put(out);
+        policy.access_modes().put(out);
     }, |input| Self::with_contexts(Wire::get(input)?, Wire::get(input)?, Wire::get(input)?).ok();
     [] Filter: |filter, out| {
         filter.rule().put(out);
@@ -206,7 +206,7 @@ through! {
         _ => None,
     };
     [T: Wire, const N: usize] [T; N]: |items, out| items.iter().for_each(|item| item.put(out)), |input| {
-        (0..N).map(|_| T::get(input)).collect::<Result<Vec<T>, Malformed>>()?.try_into().ok()
+        (0..N).map(|_| T::get(input)).collect::<Result<Vec<T>, MalformedBytes>>()?.try_into().ok()
     };
     [A: Wire, B: Wire] (A, B): |pair, out| {
         pair.0.put(out);
@@ -219,7 +219,7 @@ fn put_list<T: Wire>(items: &[T], out: &mut Writer) {
     items.iter().for_each(|item| item.put(out));
 }
 
-/// Ranges as the gap from two past the end of the one before, and the length less one.
+/// Each range as a pair: its start less the end of the range before less two, and its length less one.
 fn gaps(blocks: &Blocks) -> Vec<(u64, u64)> {
     let mut next = 0;
     let ranges = blocks.ranges().iter().map(|range| {

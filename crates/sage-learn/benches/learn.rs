@@ -1,16 +1,16 @@
 //! The learners' measurements, for `cargo xtask bench learn`, which prints them beside the peers'.
 //!
-//! As in the kernel's own bench program, one JSON object a line is printed. A step of ours is a whole one:
-//! rows are drawn out of many, go forward and back, are shortened, added up and get noise, and the weights
-//! move with momentum. What a peer measures too has the same name in `xtask/peers/learn_peers.py`.
+//! As in the kernel's own bench program, one JSON object per line is printed. A step is a complete one: sampling, forward
+//! and backward pass, clipping, summing, noise and a momentum update. Measurements that a peer has too have the same
+//! name in `xtask/peers/learn_peers.py`.
 
 use std::process::Command;
 use std::time::Instant;
 
 use sage_kernel::noise::{RoundedGaussian, SecureNoise};
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, MemoryLog, Policy, Request,
-    RequestKey, Rule, Session,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Delta, Epsilon, Filter, Gate, Lane, MemoryLog,
+    Policy, Request, RequestKey, Rule, Session,
 };
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::network::{Inputs, Loss, Network, Plan, Rates, Shape, Training, Work, train};
@@ -27,7 +27,7 @@ enum Task {
 }
 
 impl Task {
-    /// Places of each field.
+    /// The number of categories of each field.
     fn fields(self) -> Vec<u32> {
         match self {
             Self::Taxi => vec![24, 7, 12, 8, 10],
@@ -54,7 +54,7 @@ impl Task {
         if matches!(self, Self::Logistic) { 512 } else { 1024 }
     }
 
-    /// Made-up rows.
+    /// Synthetic rows.
     fn rows(self, count: usize) -> Encoded {
         let (layout, fields) = (self.layout(), self.fields());
         let mut dice = 7u64;
@@ -78,7 +78,7 @@ impl Task {
     }
 }
 
-/// A session on made-up rows with steps enough, and the plan of a run of so many of them.
+/// A session on synthetic rows with a sufficient charge, and the plan of a run of `steps` steps.
 fn opened(task: Task, rows: usize, steps: u32) -> (Session<Encoded, SecureNoise>, Plan) {
     let target = Ceiling {
         epsilon: Epsilon::ceiling("10").expect("a ceiling"),
@@ -88,7 +88,7 @@ fn opened(task: Task, rows: usize, steps: u32) -> (Session<Encoded, SecureNoise>
     let shape = task.shape();
     let all = Plan::new(&shape, work(100 * steps), target, Rule::Renyi).expect("a plan");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let policy = Policy::single(Filter::new(Rule::Renyi, target).expect("a filter"), Doors::EnforcedOnly);
+    let policy = Policy::single(Filter::new(Rule::Renyi, target).expect("a filter"), AccessModes::EnforcedOnly);
     let stream = gate.create_stream(0, "rides", policy).expect("a stream");
     gate.add_blocks(0, stream, vec!["0".to_owned()]).expect("a block");
     let request = Request {
@@ -97,18 +97,18 @@ fn opened(task: Task, rows: usize, steps: u32) -> (Session<Encoded, SecureNoise>
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [all.charge(), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "bench".to_owned(),
     };
     let answer = gate.charge(0, vec![request]).expect("a healthy log").remove(0);
-    let Answer::Granted(grant) = answer else { panic!("not granted") };
+    let ChargeOutcome::Granted(grant) = answer else { panic!("not granted") };
     let permit = gate.start(0, grant).expect("starts");
     let noise = SecureNoise::new().expect("randomness");
     let session = permit.open(noise, |_| Ok::<_, ()>([vec![task.rows(rows)], Vec::new()])).expect("opens");
     (session, all.first(steps))
 }
 
-/// Rows each second in whole private steps, the best of some short runs.
+/// Rows per second in complete private steps, the best of several short runs.
 fn rows_each_second(task: Task, threads: usize) -> f64 {
     // Short runs, so that the best of them is undisturbed where a machine is shared; long enough that the first
     // use of their memory counts for as little as in a training.
@@ -125,7 +125,7 @@ fn rows_each_second(task: Task, threads: usize) -> f64 {
     f64::from(task.batch()) / best
 }
 
-/// How much of a step of the Taxi network on one thread its noise takes.
+/// The share of a step of the Taxi network on one thread that its noise takes.
 fn noise_share(rows_each_second: f64) -> f64 {
     let mut source = SecureNoise::new().expect("randomness");
     let sampler = RoundedGaussian::new();
@@ -141,7 +141,7 @@ fn noise_share(rows_each_second: f64) -> f64 {
     best * rows_each_second / f64::from(Task::Taxi.batch())
 }
 
-/// The most memory a process needs to train the Taxi network on ten million rows.
+/// The peak memory of training the Taxi network on ten million rows.
 fn memory() -> f64 {
     let program = std::env::current_exe().expect("this program");
     let output = Command::new(program).env(CHILD, "1").output().expect("runs");

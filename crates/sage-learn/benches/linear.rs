@@ -1,6 +1,7 @@
-//! The linear learner's measurements, one JSON object a line: `name`, `ours`, `unit`.
+//! The linear learner's measurements, one JSON object per line: `name`, `ours`, `unit`.
 //!
-//! Best of several runs, on one core. What a peer measures too has the same name and unit in `xtask/peers/learn_linear.py`.
+//! Best of several runs, on one core. Measurements that a peer has too have the same name and unit in
+//! `xtask/peers/learn_linear.py`.
 
 use std::hint::black_box;
 use std::sync::Arc;
@@ -8,18 +9,18 @@ use std::time::{Duration, Instant};
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, MemoryLog,
-    Part, Permit, Policy, Request, RequestKey, Rule, Sigma, Summary, SummaryKey, Tag,
+    AccessMode, AccessModes, BlockId, BlockPart, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon,
+    Filter, Gate, Lane, MemoryLog, Permit, Policy, Request, RequestKey, Rule, Sigma, Summary, SummaryKey, SummaryTag,
 };
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::{AdaSsp, Ridge};
 
-/// Ten categorical fields with six values each: with the one that every row has, 61 features.
+/// Ten categorical fields with six values each: with the constant one, 61 features.
 const FIELDS: u32 = 10;
 const VALUES: u32 = 6;
 const LAYOUT: Layout = Layout { numbers: 0, named: FIELDS, places: FIELDS * VALUES };
 
-/// A gate with one stream, which hands out permits on all of its blocks.
+/// A gate with one stream, which grants permits on all of its blocks.
 struct Yard {
     gate: Gate<MemoryLog>,
     blocks: u32,
@@ -34,7 +35,8 @@ impl Yard {
         };
         let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-        let stream = gate.create_stream(0, "rides", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+        let stream =
+            gate.create_stream(0, "rides", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
         gate.add_blocks(0, stream, (0..blocks).map(|block| block.to_string()).collect()).expect("blocks");
         Self { gate, blocks, asked: 0 }
     }
@@ -47,17 +49,17 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(0, self.blocks - 1).expect("blocks"),
             costs: [Some(cost), None],
-            door: Door::Enforced,
+            access: AccessMode::Enforced,
             purpose: "bench".to_owned(),
         };
-        let Answer::Granted(grant) = self.gate.charge(0, vec![request]).expect("a healthy log").remove(0) else {
+        let ChargeOutcome::Granted(grant) = self.gate.charge(0, vec![request]).expect("a healthy log").remove(0) else {
             panic!("everything fits")
         };
         self.gate.start(0, grant).expect("a start")
     }
 }
 
-/// Made-up rows from a seed.
+/// Synthetic rows from a seed.
 fn rows(count: usize, seed: u64) -> Encoded {
     let mut state = seed;
     let mut draw = || {
@@ -81,12 +83,12 @@ fn plan() -> AdaSsp {
     AdaSsp::new(LAYOUT, (0.0, 1.0), Sigma::cost("50").expect("a multiplier"), Ridge::Adaptive).expect("bounds")
 }
 
-/// The shortest time of `runs`, each with a session of its own.
+/// The shortest time of `runs`, each with a new session.
 fn best_of(runs: usize, mut run: impl FnMut() -> Duration) -> f64 {
     (0..runs).map(|_| run().as_secs_f64()).fold(f64::INFINITY, f64::min)
 }
 
-/// Rows a second, from encoded rows to a model.
+/// Rows per second, from encoded rows to a model.
 fn adassp() -> f64 {
     let count = 1 << 20;
     let plan = plan();
@@ -104,11 +106,11 @@ fn adassp() -> f64 {
 
 /// Blocks of the summaries' window.
 const BLOCKS: u32 = 1_000;
-const TAG: Tag = Tag([1; 32]);
+const TAG: SummaryTag = SummaryTag([1; 32]);
 const KEY: SummaryKey = SummaryKey::from_bytes([2; 32]);
 
-const fn part(block: u32) -> Part {
-    Part { block: BlockId(block), lane: Lane::Train, source: [0; 32] }
+const fn part(block: u32) -> BlockPart {
+    BlockPart { block: BlockId(block), lane: Lane::Train, source: [0; 32] }
 }
 
 /// The summaries of all blocks, of a thousand rows each.
@@ -117,7 +119,7 @@ fn summarise(plan: &AdaSsp, permit: &Permit) -> Vec<Arc<Summary>> {
     let label = plan.signed_label();
     let one = |block: u32| {
         let rows = [rows(1_000, u64::from(block))];
-        let summary = permit.summarise_places(part(block), TAG, bounds, &rows, |row, named| {
+        let summary = permit.summarise_one_hot(part(block), TAG, bounds, &rows, |row, named| {
             named.copy_from_slice(row.places);
             label(row.label)
         });
@@ -177,7 +179,7 @@ fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
     for Measurement { name, unit, measure } in MEASUREMENTS {
-        if names.is_empty() || names.iter().any(|wanted| wanted == name) {
+        if names.is_empty() || names.iter().any(|known| known == name) {
             let ours = measure();
             println!(r#"{{"name": "{name}", "ours": {ours:?}, "unit": "{unit}"}}"#);
         }

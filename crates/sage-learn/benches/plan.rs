@@ -1,5 +1,5 @@
 //! The accountant's and the planner's measurements, for `cargo xtask bench kernel`, which prints them
-//! beside the peers'. As in the kernel's own bench program, one JSON object a line is printed.
+//! beside the peers'. As in the kernel's own bench program, one JSON object per line is printed.
 
 use std::hint::black_box;
 use std::time::Instant;
@@ -68,14 +68,14 @@ fn pld_calibrate() -> Outcome {
 
 /// A thousand mechanisms, three kinds, the list of `xtask/peers/kernel_peers.py`.
 fn mixture() -> Vec<(Loss, u64)> {
-    let mechanism = |place: u32| match place % 4 {
+    let mechanism = |index: u32| match index % 4 {
         0 | 1 => {
-            Loss::SampledGaussian { q: 0.001 * f64::from(1 + place % 7), sigma: 1.0 + 0.01 * f64::from(place % 50) }
+            Loss::SampledGaussian { q: 0.001 * f64::from(1 + index % 7), sigma: 1.0 + 0.01 * f64::from(index % 50) }
         }
-        2 => Loss::Gaussian { mu: 1.0 / f64::from(40 + place % 20) },
-        _ => Loss::DiscreteLaplace { epsilon: 1.0 / f64::from(60 + place % 30), units: 1 << 20 },
+        2 => Loss::Gaussian { mu: 1.0 / f64::from(40 + index % 20) },
+        _ => Loss::DiscreteLaplace { epsilon: 1.0 / f64::from(60 + index % 30), units: 1 << 20 },
     };
-    (0..1000).map(|place| (mechanism(place), 1)).collect()
+    (0..1000).map(|index| (mechanism(index), 1)).collect()
 }
 
 fn pld_hetero() -> Outcome {

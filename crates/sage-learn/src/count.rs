@@ -1,70 +1,70 @@
-//! A running count by a binary tree: which sums to release, how to add them up, and how far off they may be.
+//! The binary tree mechanism for a running count: which sums to release, how to add them up, and their error bound.
 //!
 //! Steps are numbered from zero. A node of level ℓ covers 2^ℓ steps that begin at a multiple of 2^ℓ, and its
-//! noisy sum is released when the last of them is done. A unit that joins in one step is in one node of each
-//! level, so with L levels it is in L released sums; a prefix of t steps is a sum of few nodes. Everything
-//! here is arithmetic on public numbers: the sums themselves are the kernel's to release.
+//! noisy sum is released when the last of them is complete. A unit that joins in one step is in one node of each
+//! level, so with L levels it contributes to L released sums; a prefix of t steps is a sum of few nodes. Everything
+//! here is arithmetic on public numbers: the kernel releases the sums themselves.
 
-/// How deep the tree is.
+/// A binary tree over steps, given by its depth.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
     levels: u32,
 }
 
-/// A run of steps whose sum is released.
+/// A node of the tree: consecutive steps whose sum is released.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Node {
-    /// It covers 2^level steps.
+    /// The level; the node covers 2^level steps.
     pub level: u32,
-    /// The first of them.
+    /// The first step.
     pub first: u64,
 }
 
 impl Node {
-    /// The steps it covers.
+    /// The steps that the node covers.
     pub const fn steps(self) -> std::ops::Range<u64> {
         self.first..self.first + (1 << self.level)
     }
 }
 
 impl Tree {
-    /// The tree for this many steps, at least one. More steps do no harm to privacy; the count then adds up
-    /// more nodes of the highest level and grows less exact.
+    /// The tree for this many steps, at least one. Running more steps does not weaken privacy; the count then adds up
+    /// more nodes of the highest level and becomes less accurate.
     pub fn for_steps(steps: u32) -> Self {
         Self { levels: steps.max(1).ilog2() + 1 }
     }
 
-    /// In how many released sums a unit is.
+    /// The number of levels, which is also the number of released sums that contain a unit.
     pub const fn levels(self) -> u32 {
         self.levels
     }
 
-    /// The nodes to release when so many steps are done, beyond those released before.
+    /// The nodes that step number `steps` completes, to be released after it.
     pub fn completed(self, steps: u64) -> impl Iterator<Item = Node> {
         let levels = if steps == 0 { 0 } else { self.levels.min(steps.trailing_zeros() + 1) };
         (0..levels).map(move |level| Node { level, first: steps - (1 << level) })
     }
 
-    /// The nodes whose sums add up to the first so many steps.
+    /// The nodes whose sums add up to the sum of the first `steps` steps.
     pub fn prefix(self, steps: u64) -> impl Iterator<Item = Node> {
         let top = self.levels - 1;
-        let whole = (0..steps >> top).map(move |place| Node { level: top, first: place << top });
+        let whole = (0..steps >> top).map(move |index| Node { level: top, first: index << top });
         let below = (0..top).rev().filter(move |level| steps >> level & 1 == 1);
         whole.chain(below.map(move |level| Node { level, first: steps >> (level + 1) << (level + 1) }))
     }
 }
 
-/// How far above the truth a sum of discrete Laplace noises of this ε each may be, but for a chance of `beta`.
+/// The bound t with P(X > t) ≤ `beta` for the sum X of `terms` discrete Laplace variables with this ε each.
 ///
-/// The exponential bound: for every s below ε, P(X > t) ≤ M(s)^terms · e^(−st), and the best s is searched.
-/// Nothing where the parameters are none.
+/// It is Chernoff's bound: for every s below ε, P(X > t) ≤ M(s)^terms · e^(−st), minimised over s.
+/// `None` if a parameter is out of range.
 pub fn laplace_sum_quantile(terms: u32, epsilon: f64, beta: f64) -> Option<f64> {
-    let sensible = terms > 0 && epsilon > 0.0 && epsilon.is_finite() && beta > 0.0 && beta < 1.0;
-    if !sensible {
+    let valid = terms > 0 && epsilon > 0.0 && epsilon.is_finite() && beta > 0.0 && beta < 1.0;
+    if !valid {
         return None;
     }
     let bound = |s: f64| (f64::from(terms) * log_moment(epsilon, s) - beta.ln()) / s;
-    // The bound falls and then rises in s: a golden section closes in on the least.
+    // The bound is unimodal in s, so a golden-section search finds its minimum.
     let (mut low, mut high) = (epsilon * 1e-6, epsilon * (1.0 - 1e-9));
     let ratio = (5.0_f64.sqrt() - 1.0) / 2.0;
     for _ in 0..80 {
@@ -114,7 +114,7 @@ mod tests {
         }
     }
 
-    /// P(X > t) of a sum of two such noises, by adding up.
+    /// P(X > t) for the sum of two such variables, by direct summation.
     fn tail_of_two(epsilon: f64, above: f64) -> f64 {
         let mass = |x: i64| (-epsilon * (x.abs() as f64)).exp() * (epsilon / 2.0).tanh();
         let reach = (60.0 / epsilon) as i64;
@@ -126,10 +126,10 @@ mod tests {
     fn the_quantile_holds_and_is_not_idle() {
         for epsilon in [0.2, 1.0] {
             for beta in [0.1, 1e-3] {
-                let bound = laplace_sum_quantile(2, epsilon, beta).expect("sensible");
+                let bound = laplace_sum_quantile(2, epsilon, beta).expect("valid parameters");
                 let tail = tail_of_two(epsilon, bound);
                 assert!(tail <= beta, "{epsilon} {beta}: {tail}");
-                assert!(tail > beta / 40.0, "{epsilon} {beta}: {tail} is far too careful");
+                assert!(tail > beta / 40.0, "{epsilon} {beta}: {tail} is far too conservative");
             }
         }
         for (terms, epsilon, beta) in [(0, 1.0, 0.1), (1, 0.0, 0.1), (1, 1.0, 0.0), (1, f64::NAN, 0.1), (1, 1.0, 1.0)] {

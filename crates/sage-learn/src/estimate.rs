@@ -1,9 +1,9 @@
-//! A private estimate with its limits: what statistics release and validators judge by.
+//! A private estimate with its confidence limits, as statistics release it and validators report it.
 
-/// An estimate and how far it may be off, in its own units.
+/// An estimate with its confidence limits, in its own units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// The estimate; nothing where the noise hides all rows.
+    /// The estimate; `None` if the noise hides all rows.
     pub value: Option<f64>,
     /// The lower limit.
     pub low: f64,
@@ -17,7 +17,7 @@ impl Estimate {
         self.value.map_or(f64::INFINITY, |value| (self.high - value).max(value - self.low))
     }
 
-    /// As far off to either side.
+    /// The estimate with symmetric limits, `reach` to either side.
     pub fn around(value: f64, reach: f64) -> Self {
         Self { value: Some(value), low: value - reach, high: value + reach }
     }

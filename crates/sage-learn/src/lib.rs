@@ -1,28 +1,24 @@
-//! What stands between the trusted kernel and the engine, and cannot leak when wrong.
+//! Learners, validators, statistics and noise planning: the machine learning between the trusted kernel and the engine.
 //!
-//! Nothing here charges, draws noise or reads a file; rows are seen only by functions that the kernel calls on
-//! them, and by the reader that encodes them before a session holds them. Whatever it says, the kernel prices
-//! a request again before it reads. A mistake costs budget or accuracy, never privacy.
+//! Nothing here charges, draws noise or reads a file. Rows are seen only by closures that the kernel calls, and by the
+//! encoding that runs before a session holds them. The kernel prices every request again before it reads, so a mistake
+//! costs budget or accuracy, never privacy.
 //!
-//! - [`audit`]: attacks on the learners, and what their success says;
-//! - [`bundle`]: a trained model with its features as files that others can run;
+//! - [`audit`]: attacks on the learners, and the lower bound of the privacy loss that follows;
 //! - [`count`]: a running count from noisy sums;
-//! - [`encode`]: rows as learners read them;
-//! - [`formula`]: per-row features that can be computed here and written into a graph;
+//! - [`encode`]: from the columns of a row to the inputs of a learner;
 //! - [`linear`]: linear regression from noisy moments;
 //! - [`network`]: logistic regression and multilayer networks;
-//! - [`plan`]: noise from a target, comparisons with other composition theorems, and quantiles;
-//! - [`statistics`]: counts, means, groups and quantiles, with how far they may be off;
+//! - [`plan`]: noise for a target, other composition theorems, quantiles of noise;
+//! - [`statistics`]: counts, means, groups and quantiles, with confidence intervals;
 //! - [`validate`]: whether a model meets its target.
 
 #![forbid(unsafe_code)]
 
 pub mod audit;
-pub mod bundle;
 pub mod count;
 pub mod encode;
 mod estimate;
-pub mod formula;
 pub mod linear;
 pub mod network;
 pub mod plan;

@@ -37,26 +37,47 @@
 //! function recognises. The new process, which has a single thread, sets up the sandbox around itself and becomes
 //! the command.
 
-#[cfg(not(target_os = "linux"))]
-compile_error!("the sandbox needs Linux");
+//!
+//! # Platforms
+//!
+//! The sandbox needs Linux. On other systems the crate has the same items, and every run is refused.
 
-mod bindings;
-mod channel;
+#![cfg_attr(not(target_os = "linux"), allow(dead_code, reason = "used by the implementation for Linux alone"))]
+
+mod command;
 mod limits;
 mod messages;
-mod output;
-mod protocol;
 mod report;
-mod run;
-mod stage;
-mod supervise;
 mod tail;
 
+#[cfg(target_os = "linux")]
+mod bindings;
+#[cfg(target_os = "linux")]
+mod channel;
+#[cfg(target_os = "linux")]
+mod output;
+#[cfg(target_os = "linux")]
+mod protocol;
+#[cfg(target_os = "linux")]
+mod run;
+#[cfg(target_os = "linux")]
+mod stage;
+#[cfg(target_os = "linux")]
+mod supervise;
+#[cfg(not(target_os = "linux"))]
+mod unsupported;
+
+/// The items that differ between systems.
+mod platform {
+    #[cfg(not(target_os = "linux"))]
+    pub use crate::unsupported::{Output, Sandbox, enter_if_requested};
+    #[cfg(target_os = "linux")]
+    pub use crate::{output::Output, run::Sandbox, stage::enter_if_requested};
+}
+
+pub use command::{Containment, Observer, ReadOnlyMount, Run};
 pub use limits::{Limit, Limits};
 pub use messages::Line;
-pub use output::{Listing, Output, OutputFile};
-pub use protocol::ReadOnlyMount;
-pub use report::{Ending, Exit, Isolation, Landlock, Report, RunError};
-pub use run::{Containment, Observer, Run, Sandbox};
-pub use stage::enter_if_requested;
+pub use platform::{Output, Sandbox, enter_if_requested};
+pub use report::{Ending, Exit, Isolation, Landlock, Listing, OutputFile, Report, RunError};
 pub use tail::Tail;

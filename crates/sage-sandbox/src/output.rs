@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{Dir, FileType, Mode, OFlags, ResolveFlags, fstat, openat2};
 
 use crate::limits::Limits;
+use crate::report::{Listing, OutputFile};
 
 /// The deepest folder that is listed.
 const DEPTH: usize = 8;
@@ -19,24 +20,6 @@ pub struct Output {
     folder: OwnedFd,
     bytes: u64,
     files: u64,
-}
-
-/// A regular file in the output folder.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OutputFile {
-    /// The path relative to the output folder.
-    pub path: PathBuf,
-    /// The size.
-    pub bytes: u64,
-}
-
-/// The contents of the output folder.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Listing {
-    /// The regular files, by path.
-    pub files: Vec<OutputFile>,
-    /// Number of entries that are never opened: links, pipes, sockets, devices, and folders that are nested too deeply.
-    pub skipped: u64,
 }
 
 impl Output {

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Serialize};
 
+use crate::command::ReadOnlyMount;
 use crate::limits::Limits;
 use crate::report::Landlock;
 
@@ -23,15 +24,6 @@ pub(crate) enum Task {
     Probe,
     /// Run the command without a sandbox.
     Unisolated,
-}
-
-/// A file or folder of the host that is visible in the sandbox, read-only.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ReadOnlyMount {
-    /// The path on the host.
-    pub source: PathBuf,
-    /// The path inside the sandbox.
-    pub target: PathBuf,
 }
 
 /// Everything that the stages need to know.

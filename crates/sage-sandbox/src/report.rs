@@ -2,12 +2,13 @@
 
 use std::fmt;
 use std::io;
+use std::path::PathBuf;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
 use crate::limits::Limit;
-use crate::output::Output;
+use crate::platform::Output;
 use crate::tail::Tail;
 
 /// The meaning of a command's exit code.
@@ -107,6 +108,24 @@ pub struct Report {
     pub time: Duration,
 }
 
+/// A regular file in the output folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct OutputFile {
+    /// The path relative to the output folder.
+    pub path: PathBuf,
+    /// The size.
+    pub bytes: u64,
+}
+
+/// The contents of the output folder.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// The regular files, by path.
+    pub files: Vec<OutputFile>,
+    /// Number of entries that are never opened: links, pipes, sockets, devices, and folders that are nested too deeply.
+    pub skipped: u64,
+}
+
 /// Why a command was not run.
 #[derive(Debug)]
 #[non_exhaustive]
@@ -145,12 +164,6 @@ impl std::error::Error for RunError {}
 impl From<io::Error> for RunError {
     fn from(error: io::Error) -> Self {
         Self::System(error)
-    }
-}
-
-impl From<rustix::io::Errno> for RunError {
-    fn from(error: rustix::io::Errno) -> Self {
-        Self::System(error.into())
     }
 }
 

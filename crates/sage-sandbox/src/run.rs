@@ -1,4 +1,4 @@
-//! The entry point: a command, its folder, its limits, and whether it is isolated.
+//! The entry point on Linux: checks a run, and starts its setup stages.
 
 use std::fs::{self, File, Permissions};
 use std::io;
@@ -7,9 +7,10 @@ use std::path::{Component, Path, PathBuf};
 
 use rustix::fs::{CWD, Mode, OFlags, mkfifoat, open};
 
+use crate::command::{Containment, Observer, ReadOnlyMount, Run};
 use crate::limits::Limits;
 use crate::messages::Line;
-use crate::protocol::{RUN_ROOT, ReadOnlyMount, StageRequest, Task};
+use crate::protocol::{RUN_ROOT, StageRequest, Task};
 use crate::report::{Ending, Isolation, Report, RunError};
 use crate::supervise::SupervisedRun;
 
@@ -21,53 +22,6 @@ const RESERVED: &[&str] = &["/proc", "/sys", "/dev", "/tmp", "/etc", "/old", "/s
 
 /// The name of the socket in the sandbox.
 const SOCKET: &str = "socket";
-
-/// Whether a command is isolated.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Containment {
-    /// Full isolation, or the command is not run.
-    Isolated,
-    /// No isolation. The command can do everything that the caller's user can. Limits apply to single processes.
-    None {
-        /// The person who allowed it; the report repeats the name.
-        allowed_by: String,
-    },
-}
-
-/// One run of a command.
-#[derive(Clone, Debug)]
-pub struct Run {
-    /// The program and its arguments. The program is searched in `/usr/local/bin`, `/usr/bin` and `/bin`.
-    pub command: Vec<String>,
-    /// A folder for this run alone, with `rows/` and `context.json`, neither of which contains symbolic links. A
-    /// superuser makes both world-readable and the folder itself accessible to nobody else.
-    pub folder: PathBuf,
-    /// A folder with the command's own files, mounted read-only; the command's working directory.
-    pub code: Option<PathBuf>,
-    /// Other folders that it can read, such as a Python environment.
-    pub mounts: Vec<ReadOnlyMount>,
-    /// A listening socket, the only one of the host that the command can connect to.
-    pub socket: Option<PathBuf>,
-    /// The resource limits.
-    pub limits: Limits,
-}
-
-/// Receives messages while a command runs, and may stop it.
-pub trait Observer {
-    /// Called for every message.
-    fn message(&mut self, line: Line);
-
-    /// Called several times a second; returns true to stop the command.
-    fn should_stop(&mut self) -> bool {
-        false
-    }
-}
-
-impl<F: FnMut(Line)> Observer for F {
-    fn message(&mut self, line: Line) {
-        self(line);
-    }
-}
 
 /// Runs commands with one kind of containment.
 #[derive(Clone, Debug)]
@@ -258,6 +212,12 @@ fn environment(run: &Path, scratch: &Path) -> Vec<(String, String)> {
         ("TMPDIR", scratch),
     ];
     entries.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
+impl From<rustix::io::Errno> for RunError {
+    fn from(error: rustix::io::Errno) -> Self {
+        Self::System(error.into())
+    }
 }
 
 /// Resolves symbolic links, which would point elsewhere inside the sandbox.

@@ -13,12 +13,12 @@ use rustix::net::sockopt::{Timeout, set_socket_timeout};
 use rustix::process::{Pid, PidfdFlags, Signal, kill_process_group, pidfd_open};
 
 use crate::channel;
+use crate::command::Observer;
 use crate::limits::{Limit, Limits};
 use crate::messages::Lines;
 use crate::output::Output;
 use crate::protocol::{ExitCause, MARKER, StageEvent, StageRequest, Task};
 use crate::report::{Ending, Exit, Isolation, Report, RunError};
-use crate::run::Observer;
 use crate::tail::Tail;
 
 /// How long setting up and terminating the sandbox may take. Both normally take some hundredths of a second.

@@ -2,33 +2,34 @@
 
 use clap::{Args, Parser, Subcommand};
 
-use crate::audit::AuditCommand;
-use crate::backup::{self, BackupArgs, RestoreArgs};
-use crate::blocks::BlocksArgs;
-use crate::budget::{self, BudgetArgs};
-use crate::census::{self, CensusArgs};
-use crate::demo::{self, DemoArgs};
-use crate::doctor::DoctorArgs;
-use crate::explain::{self, ExplainArgs};
-use crate::ingest::IngestArgs;
-use crate::init::{self, InitArgs};
-use crate::login::{self, LoginArgs};
-use crate::logs::{self, LogsArgs};
-use crate::migrate::{self, MigrateArgs};
-use crate::models::{self, FeaturesCommand, ModelsCommand};
-use crate::plan::{self, PlanArgs};
-use crate::predict::{self, PredictArgs};
-use crate::quarantine::{self, QuarantineArgs};
-use crate::query::{self, QueryArgs};
-use crate::runs::{self, RunsArgs};
-use crate::server::{self, ServeArgs};
+use crate::commands::audit::AuditCommand;
+use crate::commands::backup::{self, BackupArgs, RestoreArgs};
+use crate::commands::blocks::BlocksArgs;
+use crate::commands::budget::{self, BudgetArgs};
+use crate::commands::census::{self, CensusArgs};
+use crate::commands::demo::{self, DemoArgs};
+use crate::commands::doctor::DoctorArgs;
+use crate::commands::explain::{self, ExplainArgs};
+use crate::commands::ingest::IngestArgs;
+use crate::commands::init::{self, InitArgs};
+use crate::commands::login::{self, LoginArgs};
+use crate::commands::logs::{self, LogsArgs};
+use crate::commands::migrate::{self, MigrateArgs};
+use crate::commands::models::{self, FeaturesCommand, ModelsCommand};
+use crate::commands::plan::{self, PlanArgs};
+use crate::commands::predict::{self, PredictArgs};
+use crate::commands::quarantine::{self, QuarantineArgs};
+use crate::commands::query::{self, QueryArgs};
+use crate::commands::runs::{self, RunsArgs};
+use crate::commands::serve::{self, ServeArgs};
+use crate::commands::simulate::{self, SimulateArgs};
+use crate::commands::stream::StreamCommand;
+use crate::commands::submit::{self, CancelArgs, SubmitArgs};
+use crate::commands::token::{self, TokenCommand};
+use crate::commands::watch::{self, WatchArgs};
+use crate::commands::work::{self, WorkArgs};
+use crate::operator::ThreadArgs;
 use crate::settings::{self, ConfigCommand};
-use crate::simulate::{self, SimulateArgs};
-use crate::stream::StreamCommand;
-use crate::submit::{self, CancelArgs, SubmitArgs};
-use crate::token::{self, TokenCommand};
-use crate::watch::{self, WatchArgs};
-use crate::work::{self, WorkArgs};
 
 const ROOT_EXAMPLES: &str = "\
 Examples:
@@ -73,9 +74,9 @@ Examples:
   sage audit verify --heads /elsewhere/head
   sage audit export for-the-auditor
 
-canary and one-run attack a learner on made-up rows and measure what it loses at least. No stream is touched. That
-nothing is found proves nothing; that more is found than is claimed proves a fault: exit code 1. log, verify and export
-look at the directory, also while a server works on it, and change nothing.";
+canary and one-run attack a learner on synthetic rows and measure a lower bound of its loss. No stream is read. A
+small bound proves nothing; a bound above the claimed epsilon proves a fault: exit code 1. log, verify and export read the
+directory, also while a server works on it, and change nothing.";
 
 const STREAM_EXAMPLES: &str = "\
 Examples:
@@ -87,8 +88,8 @@ Examples:
   sage stream suspend taxi mia --reason \"left the team\" --as ada
   sage stream reinstate taxi mia --as ada
 
-A stream's file declares its columns with their bounds, how rows fall into blocks, the policy and who may do
-what. Loosening a policy and changing the officers take two officers; tightening takes one.";
+A stream file declares the columns with their bounds, how rows fall into blocks, the policy and the
+roles. Loosening a policy and changing the officers take two officers; tightening takes one.";
 
 const INGEST_EXAMPLES: &str = "\
 Examples:
@@ -96,7 +97,7 @@ Examples:
   sage ingest taxi ./month=11/ --batch-id 2026-11 --as dan
   cat rides.csv | sage ingest taxi - --format csv --batch-id today --as dan
 
-A batch goes in whole or not at all, and the same batch id again has no effect.";
+A batch is ingested completely or not at all, and the same batch id again has no effect.";
 
 const BLOCKS_EXAMPLES: &str = "\
 Examples:
@@ -105,7 +106,7 @@ Examples:
   sage blocks taxi --do retire --block day=2026-10-01 --as ada
   sage blocks taxi --do delete --before 2026-01-01 --as ada
 
-A block can be charged once it is sealed. A retired block stays retired: new blocks are the refresh.";
+A block can be charged once it is sealed. A retired block stays retired; only new blocks bring new budget.";
 
 const DOCTOR_EXAMPLES: &str = "\
 Examples:
@@ -113,7 +114,7 @@ Examples:
   sage doctor --repair
   sage doctor --acknowledge --as ada
 
-Looking changes nothing. --repair removes files that no event names and ends grants that no process uses.";
+Without --repair nothing is changed. --repair removes files that no event names and ends grants that no process uses.";
 
 const COMPLETION_EXAMPLES: &str = "\
 Examples:
@@ -144,7 +145,7 @@ pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,
 
-    /// Ask this server instead of a directory, where the command can
+    /// Send the command to this server instead of opening a directory, where the command supports it
     #[arg(long, value_name = "ADDRESS", env = "SAGE_SERVER", global = true)]
     pub(crate) server: Option<String>,
 }
@@ -154,16 +155,16 @@ pub(crate) enum Command {
     /// What a set of mechanisms costs, how much noise meets a target, how many fit
     #[command(after_help = ACCOUNT_EXAMPLES)]
     Account(Box<AccountArgs>),
-    /// What the log says and whether it stands; attacks on the learners with made-up rows
+    /// Read and verify the log; attack the learners with synthetic rows
     #[command(after_help = AUDIT_EXAMPLES)]
     Audit {
         #[command(subcommand)]
         command: AuditCommand,
     },
-    /// A year of made-up rides, five pipelines and a dashboard: what Sage does, in a minute
+    /// A year of synthetic rides, five pipelines and a dashboard: what Sage does, in a minute
     #[command(after_help = demo::EXAMPLES)]
     Demo(DemoArgs),
-    /// A new directory with a stream's file and a pipeline's file to edit
+    /// Create a directory with a stream file and a pipeline file to edit
     #[command(after_help = init::EXAMPLES)]
     Init(InitArgs),
     /// Streams and their policies: create, change, approve, suspend, show
@@ -172,45 +173,45 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: StreamCommand,
     },
-    /// Take rows into a stream
+    /// Ingest rows into a stream
     #[command(after_help = INGEST_EXAMPLES)]
     Ingest(IngestArgs),
     /// The blocks of a stream: list, seal, retire, delete
     #[command(after_help = BLOCKS_EXAMPLES)]
     Blocks(BlocksArgs),
-    /// What a stream has lost, what is left, and how far that goes
+    /// What a stream has lost, what is left, and how many more runs fit
     #[command(after_help = budget::EXAMPLES)]
     Budget(BudgetArgs),
-    /// Rows that were set aside: list, release, erase
+    /// Quarantined rows: list, release, erase
     #[command(after_help = quarantine::EXAMPLES)]
     Quarantine(QuarantineArgs),
-    /// The private counts of a stream's units, where its file asks for a census
+    /// The private counts of a stream's units, if its file declares a census
     #[command(after_help = census::EXAMPLES)]
     Census(CensusArgs),
     /// What would happen to a pipeline if it were submitted now; costs nothing
     #[command(after_help = plan::EXAMPLES)]
     Plan(PlanArgs),
-    /// Submit a pipeline: it is tried until it is accepted, rejected or out of means
+    /// Submit a pipeline: attempts are made until it is accepted, rejected or at its limits
     #[command(after_help = submit::EXAMPLES)]
     Submit(SubmitArgs),
-    /// Perform attempts until every run waits or is over
+    /// Perform attempts until every run waits or has ended
     #[command(after_help = work::EXAMPLES)]
     Work(WorkArgs),
     /// Follow a run, or all of them, until the end
     #[command(after_help = watch::EXAMPLES)]
     Watch(WatchArgs),
-    /// Every submission of a pipeline and how it stands
+    /// List runs and their status
     #[command(after_help = runs::EXAMPLES)]
     Runs(RunsArgs),
     /// Why a run ended as it did, or what it waits for, and what would help
     #[command(after_help = explain::EXAMPLES)]
     Explain(ExplainArgs),
-    /// What a run did, step by step, and what a program of its author's printed
+    /// What a run did, step by step, and the output of its own code
     #[command(after_help = logs::EXAMPLES)]
     Logs(LogsArgs),
-    /// Stop a run, or the recurrence of one that is over; what it was charged stays charged
+    /// Stop a run, or the recurrence of one that has ended; what it was charged stays charged
     Cancel(CancelArgs),
-    /// What was released: list, show, pull, alias, withdraw
+    /// Releases: list, show, pull, alias, withdraw
     #[command(after_help = models::EXAMPLES)]
     Models {
         #[command(subcommand)]
@@ -222,14 +223,14 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: FeaturesCommand,
     },
-    /// Ask a released model about rows of your own
+    /// Predict with a released model for rows of your own
     #[command(after_help = predict::EXAMPLES)]
     Predict(PredictArgs),
-    /// Ask about the rows of a stream in private SQL
+    /// Query the rows of a stream in private SQL
     #[command(after_help = query::EXAMPLES)]
     Query(Box<QueryArgs>),
     /// Serve the directory over HTTP and perform what is submitted
-    #[command(after_help = server::EXAMPLES)]
+    #[command(after_help = serve::EXAMPLES)]
     Serve(ServeArgs),
     /// Tokens of the server: create, list, revoke
     #[command(after_help = token::EXAMPLES)]
@@ -237,22 +238,22 @@ pub(crate) enum Command {
         #[command(subcommand)]
         command: TokenCommand,
     },
-    /// The loop under a simulated clock: release times, starvation, used-up blocks
+    /// The training loop under a simulated clock: release times, starvation, used-up blocks
     #[command(after_help = simulate::EXAMPLES)]
     Simulate(Box<SimulateArgs>),
-    /// Verify the log and hold the stored files against it
+    /// Verify the log and check the stored files against it
     #[command(after_help = DOCTOR_EXAMPLES)]
     Doctor(DoctorArgs),
     /// Copy everything, also while a server works on it
     #[command(after_help = backup::BACKUP_EXAMPLES)]
     Backup(BackupArgs),
-    /// Make a directory from a backup; it grants nothing until an officer has answered for it
+    /// Create a directory from a backup; it grants nothing until an officer acknowledges it
     #[command(after_help = backup::RESTORE_EXAMPLES)]
     Restore(RestoreArgs),
-    /// Which format the directory has, and whether this release can work on it
+    /// The format of the directory, and whether this release can use it
     #[command(after_help = migrate::EXAMPLES)]
     Migrate(MigrateArgs),
-    /// Keep a token for a server
+    /// Store a token for a server
     #[command(after_help = login::EXAMPLES)]
     Login(LoginArgs),
     /// Settings and where they come from
@@ -264,7 +265,7 @@ pub(crate) enum Command {
     /// A script that completes commands and flags: bash, zsh, fish, elvish, powershell
     #[command(after_help = COMPLETION_EXAMPLES)]
     Completion(CompletionArgs),
-    /// Made-up rows of any size, written as Parquet: for trying things where no real rows are at hand
+    /// Synthetic rows as Parquet files, for trials without real data
     #[command(subcommand, after_help = GENERATE_EXAMPLES)]
     Generate(GenerateArgs),
     /// Help on a command, or on exit-codes
@@ -327,7 +328,7 @@ pub(crate) struct AccountArgs {
     pub(crate) json: bool,
 }
 
-/// What can be made up.
+/// What can be generated.
 #[derive(Debug, Subcommand)]
 pub(crate) enum GenerateArgs {
     /// Taxi rides: when, where, how far, how long, for how much, and the circumstances
@@ -360,6 +361,9 @@ pub(crate) struct TaxiArgs {
     /// How many files [default: one for every 8 million rides, and two at least]
     #[arg(long, value_name = "NUMBER", allow_hyphen_values = true)]
     pub(crate) files: Option<String>,
+
+    #[command(flatten)]
+    pub(crate) threads: ThreadArgs,
 
     /// Print one JSON object
     #[arg(long)]

@@ -1,25 +1,40 @@
-//! Every way a command can end badly, and what the user is told then.
+//! Every way a command can fail, and the message and exit code of each.
 //!
-//! A message names the flag and the field, what was given and what is allowed, and ends with a command or
-//! flag that works. What the user typed is shown escaped and shortened, never as it came.
+//! A message names the flag and the field, what was given and what is allowed, and ends with a command or flag that
+//! works. User input is escaped and shortened.
 
 use std::io;
 
+use sage_engine::EngineError;
+use sage_engine::backup::BackupError;
+use sage_engine::plan::PlanRefusal;
+use sage_engine::stream::MemberRefusal;
+use sage_server::ServeError;
+use sage_server::diagnostics::note;
+use sage_server::directory::DirectoryError;
+use sage_server::views::requests::QueryRequestError;
+
 /// Why a command did not succeed.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 pub(crate) enum Failure {
-    /// The command line asks for something that cannot be meant.
+    /// The command line is invalid.
+    #[error("{message}")]
     Usage { message: String, help: String },
-    /// The question is clear and has no answer.
+    /// The command is valid and cannot be done.
+    #[error("{message}")]
     NoAnswer { message: String, help: String },
-    /// The engine said no; its message says what to do.
+    /// The engine or a server refused; the message says what to do.
+    #[error("{message}")]
     Engine { message: String, code: u8 },
-    /// What was waited for ended otherwise than with success, and that is no error.
+    /// The run did not succeed; this is a result and not an error.
+    #[error("{message}")]
     Ended { message: String, code: u8 },
-    /// Standard output was closed by its reader: nothing is wrong.
+    /// Standard output was closed by its reader; this is not an error.
+    #[error("the reader of standard output is gone")]
     ReaderGone,
     /// Standard output cannot be written.
-    Output(io::Error),
+    #[error("cannot write to standard output: {0}")]
+    Output(#[source] io::Error),
 }
 
 impl Failure {
@@ -35,7 +50,7 @@ impl Failure {
         Self::Ended { message, code }
     }
 
-    /// The same with another way out.
+    /// The same failure with another help text.
     pub(crate) fn helped(self, help: &str) -> Self {
         match self {
             Self::Usage { message, .. } => Self::usage(message, help),
@@ -53,8 +68,8 @@ impl Failure {
         }
     }
 
-    /// Says on standard error what happened and what to do.
-    pub(crate) fn tell(&self) {
+    /// Writes to standard error what happened and what to do.
+    pub(crate) fn report(&self) {
         let text = match self {
             Self::ReaderGone => return,
             Self::Output(error) => format!("error: cannot write to standard output: {error}\n"),
@@ -64,17 +79,7 @@ impl Failure {
                 format!("error: {message}\n  help  {help}\n")
             }
         };
-        crate::output::tell(text.trim_end());
-    }
-
-    /// What happened, without what to do.
-    pub(crate) fn message(&self) -> String {
-        match self {
-            Self::ReaderGone => "the reader of standard output is gone".to_owned(),
-            Self::Output(error) => error.to_string(),
-            Self::Ended { message, .. } | Self::Engine { message, .. } => message.clone(),
-            Self::Usage { message, .. } | Self::NoAnswer { message, .. } => message.clone(),
-        }
+        note(text.trim_end());
     }
 }
 
@@ -84,10 +89,61 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// What the user typed, quoted, with anything a terminal might act on escaped, and not too long.
-pub(crate) fn quoted(text: &str) -> String {
-    const MOST: usize = 40;
-    let short: String = text.chars().take(MOST).collect();
-    let more = if text.chars().nth(MOST).is_some() { "..." } else { "" };
-    format!("{short:?}{more}")
+impl From<DirectoryError> for Failure {
+    fn from(error: DirectoryError) -> Self {
+        match error {
+            DirectoryError::Engine(error) => error.into(),
+            DirectoryError::Missing(_) => Self::Engine { message: error.to_string(), code: 14 },
+            other => Self::no_answer(other.to_string(), other.help().unwrap_or("sage doctor")),
+        }
+    }
+}
+
+impl From<ServeError> for Failure {
+    fn from(error: ServeError) -> Self {
+        match error {
+            ServeError::Directory(error) => error.into(),
+            ServeError::Engine(error) => error.into(),
+            ServeError::Output(error) => error.into(),
+            other => Self::no_answer(other.to_string(), other.help().unwrap_or("sage serve --help")),
+        }
+    }
+}
+
+impl From<QueryRequestError> for Failure {
+    fn from(error: QueryRequestError) -> Self {
+        use QueryRequestError as E;
+        let help = match error {
+            E::NoCost => "add --epsilon 0.05, or --error 100 for the least cost with this half-width",
+            E::Epsilon { .. } => "--epsilon 0.05",
+            E::Error => "--error 100",
+            _ => "add --last 24, --since 2026-11-01, --block KEY or --all",
+        };
+        let flag = if matches!(error, E::Epsilon { .. } | E::Error) { "--" } else { "" };
+        Self::usage(format!("{flag}{error}"), help)
+    }
+}
+
+impl From<EngineError> for Failure {
+    fn from(error: EngineError) -> Self {
+        let code = match &error {
+            EngineError::Refused(_) => 12,
+            EngineError::NotInRole { .. } | EngineError::Suspended { .. } | EngineError::Door(_) => 13,
+            EngineError::Backup(BackupError::NotEmpty(_)) => 2,
+            EngineError::Backup(BackupError::NoBackup(_)) => 14,
+            EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoQuarantine(_) => 14,
+            EngineError::Members(refusal) => match refusal {
+                MemberRefusal::UnknownContext(_) => 14,
+                MemberRefusal::Ambiguous { .. } => 2,
+                MemberRefusal::NotMember { .. } => 13,
+                _ => 1,
+            },
+            EngineError::NoRun(_) | EngineError::NoRelease(_) | EngineError::Withdrawn(..) => 14,
+            EngineError::ChargedButFailed { .. } => 15,
+            EngineError::Alias(_) | EngineError::OtherQuestion(_) => 2,
+            EngineError::Plan(PlanRefusal::Part { part, .. }) if part == "budget" => 12,
+            _ => 1,
+        };
+        Self::Engine { message: error.to_string(), code }
+    }
 }

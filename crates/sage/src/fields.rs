@@ -5,8 +5,9 @@
 //! allowed.
 
 use sage_engine::{Delta, Epsilon, NumberError, Rate, Sigma};
+use sage_server::format::quoted;
 
-use crate::failure::{Failure, quoted};
+use crate::failure::Failure;
 use crate::suggest::nearest;
 
 /// The fields of one flag's value, each taken at most once.
@@ -27,7 +28,7 @@ impl<'text> Fields<'text> {
         }
         for item in text.split(',') {
             let Some((name, value)) = item.split_once('=') else {
-                return Err(fields.wrong(format!("{} is no field; write name=value", quoted(item))));
+                return Err(fields.wrong(format!("{} is not a field; write name=value", quoted(item))));
             };
             let typed = name.trim();
             let Some(&name) = names.iter().find(|name| **name == typed) else {
@@ -90,9 +91,9 @@ impl<'text> Fields<'text> {
 /// A kind of number: how it is read, and what is allowed.
 pub(crate) struct Number<Value> {
     read: fn(&str) -> Result<Value, NumberError>,
-    /// What is allowed, as said to someone who wrote something else.
+    /// What is allowed, for the error message.
     allowed: &'static str,
-    /// The ends of the range, as said to someone who went beyond one of them.
+    /// The ends of the range, for the error message.
     smallest: &'static str,
     largest: &'static str,
 }
@@ -148,7 +149,7 @@ pub(crate) const SCALE: Number<Sigma> = Number {
     largest: " and at most 1e9",
 };
 
-/// A loss that is asked for.
+/// A requested loss.
 pub(crate) const LOSS: Number<Epsilon> = Number {
     read: |text| above_zero(Epsilon::cost(text)?, &Epsilon::ZERO),
     allowed: "a number above 0",
@@ -156,7 +157,7 @@ pub(crate) const LOSS: Number<Epsilon> = Number {
     largest: " and at most 1e6",
 };
 
-/// A loss that may be nothing: a black box may fail and otherwise tell nothing.
+/// A loss that may be zero: a black box may fail and otherwise reveal nothing.
 pub(crate) const LOSS_OR_NONE: Number<Epsilon> =
     Number { read: Epsilon::cost, allowed: "a number of 0 or more", smallest: "", largest: " and at most 1e6" };
 

@@ -1,58 +1,29 @@
-//! The program people use: reads flags, asks the engine, prints the answer.
+//! The command line: parses flags, calls the engine or a server, and prints the result.
 //!
-//! Only this crate knows flags and JSON. What was asked for goes to standard output, everything else to
-//! standard error, and the exit code says how it went (`sage help exit-codes`). No input makes it panic.
+//! Results go to standard output and everything else to standard error; `sage help exit-codes` lists the exit codes. No
+//! input makes it panic.
 
-mod account;
-mod audit;
-mod audit_log;
-mod backup;
-mod blocks;
-mod budget;
-mod census;
 mod cli;
-mod demo;
-mod difference;
-mod doctor;
-mod explain;
+mod client;
+mod commands;
+mod directory;
 mod failure;
 mod fields;
-mod generate;
-mod help;
-mod ingest;
-mod init;
-mod login;
-mod logs;
-mod mechanism;
-mod migrate;
-mod models;
 mod operator;
 mod output;
-mod place;
-mod plan;
-mod plot;
-mod predict;
-mod quarantine;
-mod query;
-mod remote;
-mod report;
-mod runs;
-mod server;
 mod settings;
-mod simulate;
-mod stream;
-mod submit;
 mod suggest;
-mod token;
-mod wanted;
-mod watch;
-mod work;
 
 use std::process::ExitCode;
 
 use clap::{CommandFactory, FromArgMatches};
 
 use crate::cli::{Cli, Command};
+use crate::client::Target;
+use crate::commands::{
+    account, audit, backup, blocks, budget, census, demo, doctor, explain, generate, help, ingest, init, login, logs,
+    migrate, models, plan, predict, quarantine, query, runs, serve, simulate, stream, submit, token, watch, work,
+};
 use crate::failure::Failure;
 use crate::settings::Settings;
 
@@ -75,65 +46,85 @@ fn main() -> ExitCode {
     let (matches, cli) = match parsed {
         Ok(parsed) => parsed,
         Err(error) => {
-            // A reader that went away is no reason to fail while explaining a flag.
+            // A closed output is no reason to fail while printing help.
             drop(error.print());
             return ExitCode::from(u8::try_from(error.exit_code()).unwrap_or(2));
         }
     };
-    ended(match (remote::run_if_asked(&matches, &cli.command), &cli.command) {
-        (Some(answered), _) => answered,
-        (None, Command::Config { .. }) => settings::show(&settings, &command, &matches),
-        (None, command) => run(command),
+    ended(match &cli.command {
+        Command::Config { .. } => settings::show(&settings, &command, &matches),
+        command => {
+            let name = matches.subcommand_name().unwrap_or_default();
+            run(command, name, client::target(&matches).as_ref())
+        }
     })
 }
 
-/// Says what went wrong, if anything did, and gives the code to end with.
+/// Reports a failure and returns the exit code.
 fn ended(outcome: Result<(), Failure>) -> ExitCode {
     match outcome {
         Ok(()) | Err(Failure::ReaderGone) => ExitCode::SUCCESS,
         Err(failure) => {
-            failure.tell();
+            failure.report();
             ExitCode::from(failure.exit_code())
         }
     }
 }
 
-fn run(command: &Command) -> Result<(), Failure> {
+fn run(command: &Command, name: &str, target: Option<&Target>) -> Result<(), Failure> {
+    if !takes_server(command) {
+        client::refuse(target, name)?;
+    }
     match command {
-        Command::Account(asked) => account::run(asked),
+        Command::Account(args) => account::run(args),
         Command::Audit { command } => audit::run(command),
-        Command::Demo(asked) => demo::run(asked),
-        Command::Init(asked) => init::run(asked),
-        Command::Stream { command } => stream::run(command),
-        Command::Ingest(asked) => ingest::run(asked),
-        Command::Blocks(asked) => blocks::run(asked),
-        Command::Budget(asked) => budget::run(asked),
-        Command::Census(asked) => census::run(asked),
-        Command::Plan(asked) => plan::run(asked),
-        Command::Submit(asked) => submit::run(asked),
-        Command::Work(asked) => work::run(asked),
-        Command::Watch(asked) => watch::run(asked),
-        Command::Runs(asked) => runs::run(asked),
-        Command::Explain(asked) => explain::run(asked),
-        Command::Logs(asked) => logs::run(asked),
-        Command::Cancel(asked) => submit::cancel(asked),
-        Command::Models { command } => models::run(command),
+        Command::Demo(args) => demo::run(args),
+        Command::Init(args) => init::run(args),
+        Command::Stream { command } => stream::run(command, target),
+        Command::Ingest(args) => ingest::run(args),
+        Command::Blocks(args) => blocks::run(args, target),
+        Command::Budget(args) => budget::run(args),
+        Command::Census(args) => census::run(args, target),
+        Command::Plan(args) => plan::run(args, target),
+        Command::Submit(args) => submit::run(args, target),
+        Command::Work(args) => work::run(args),
+        Command::Watch(args) => watch::run(args, target),
+        Command::Runs(args) => runs::run(args, target),
+        Command::Explain(args) => explain::run(args, target),
+        Command::Logs(args) => logs::run(args),
+        Command::Cancel(args) => submit::cancel(args, target),
+        Command::Models { command } => models::run(command, target),
         Command::Features { command } => models::features(command),
-        Command::Predict(asked) => predict::run(asked),
-        Command::Quarantine(asked) => quarantine::run(asked),
-        Command::Query(asked) => query::run(asked),
-        Command::Serve(asked) => server::run(asked),
+        Command::Predict(args) => predict::run(args, target),
+        Command::Quarantine(args) => quarantine::run(args),
+        Command::Query(args) => query::run(args, target),
+        Command::Serve(args) => serve::run(args),
         Command::Token { command } => token::run(command),
-        Command::Simulate(asked) => simulate::run(asked),
-        Command::Doctor(asked) => doctor::run(asked),
-        Command::Backup(asked) => backup::save(asked),
-        Command::Restore(asked) => backup::restore(asked),
-        Command::Migrate(asked) => migrate::run(asked),
-        Command::Login(asked) => login::run(asked),
-        // Shown with what was parsed, before it comes to this.
+        Command::Simulate(args) => simulate::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Backup(args) => backup::save(args),
+        Command::Restore(args) => backup::restore(args),
+        Command::Migrate(args) => migrate::run(args),
+        Command::Login(args) => login::run(args),
+        // Handled in `main`, which has the parsed arguments.
         Command::Config { .. } => Ok(()),
-        Command::Completion(asked) => help::completion(asked),
-        Command::Generate(asked) => generate::run(asked),
+        Command::Completion(args) => help::completion(args),
+        Command::Generate(args) => generate::run(args),
         Command::Help { topic } => help::run(topic.as_deref()),
+    }
+}
+
+/// Whether a server can execute the command.
+fn takes_server(command: &Command) -> bool {
+    match command {
+        Command::Plan(_) | Command::Submit(_) | Command::Watch(_) | Command::Runs(_) | Command::Explain(_) => true,
+        Command::Cancel(_) | Command::Query(_) | Command::Census(_) => true,
+        Command::Predict(args) => !args.is_local(),
+        Command::Blocks(args) => !args.is_local(),
+        Command::Stream { command } => matches!(command, stream::StreamCommand::Show(_)),
+        Command::Models { command } => {
+            matches!(command, models::ModelsCommand::List(_) | models::ModelsCommand::Show(_))
+        }
+        _ => false,
     }
 }

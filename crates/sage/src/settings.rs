@@ -1,19 +1,20 @@
-//! What a file of settings says, and where every value comes from: flags before environment before file.
+//! The settings file, and the origin of every value: flags precede the environment, which precedes the file.
 //!
-//! A file may set every flag that an environment variable can set, under the flag's name. It is given to the parser as
-//! defaults, so that a value from the file is read and refused like any other.
+//! A file may set every flag that has an environment variable, by the flag's name. Its values are the defaults of the
+//! parser, so that they are parsed and validated like any other.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Subcommand};
+use sage_server::format::quoted;
 use serde_json::json;
 
-use crate::failure::{Failure, quoted};
+use crate::commands::serve::ServeArgs;
+use crate::directory::UserArgs;
+use crate::failure::Failure;
 use crate::output::{print, print_json};
-use crate::place::WhoArgs;
-use crate::server::ServeArgs;
 use crate::suggest::nearest;
 
 pub(crate) const EXAMPLES: &str = "\
@@ -22,14 +23,14 @@ Examples:
   sage config show --dir elsewhere
   SAGE_PRINCIPAL=mia sage config show --json
 
-A flag counts before its environment variable, that before the file, and the file before what is built in. The file is
-config.toml in the folder sage of your configuration, or the one that SAGE_CONFIG names, with lines such as:
+A flag precedes its environment variable, which precedes the file, which precedes the built-in default. The file is
+config.toml in the folder sage of your configuration, or the path in SAGE_CONFIG, with lines such as:
   dir = \"/srv/sage\"
   as = \"mia\"";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ConfigCommand {
-    /// Every setting, its value and where that comes from
+    /// Every setting, its value and its origin
     Show(Box<ShowArgs>),
 }
 
@@ -38,20 +39,20 @@ pub(crate) struct ShowArgs {
     #[command(flatten)]
     serve: ServeArgs,
     #[command(flatten)]
-    who: WhoArgs,
+    user: UserArgs,
     /// Print one JSON array
     #[arg(long)]
     json: bool,
 }
 
-/// Where the settings of a user lie; nothing where the user has no home.
+/// The folder of a user's settings; `None` if the user has no home.
 pub(crate) fn folder() -> Option<PathBuf> {
     let named = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
     let base = named("XDG_CONFIG_HOME").or_else(|| named("HOME").map(|home| home.join(".config")))?;
     Some(base.join("sage"))
 }
 
-/// What the file says.
+/// The values of the file.
 #[derive(Debug, Default)]
 pub(crate) struct Settings {
     file: Option<PathBuf>,
@@ -59,7 +60,7 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// Reads the file, if there is one. One that is named has to be there.
+    /// Reads the file, if there is one. A file in `SAGE_CONFIG` must exist.
     pub(crate) fn read(command: &Command) -> Result<Self, Failure> {
         let named = std::env::var_os("SAGE_CONFIG").filter(|value| !value.is_empty()).map(PathBuf::from);
         let path = match (&named, folder()) {
@@ -75,7 +76,7 @@ impl Settings {
             Err(error) => {
                 return Err(Failure::usage(
                     format!("{}: {error}", path.display()),
-                    "mend the file or unset SAGE_CONFIG",
+                    "repair the file or unset SAGE_CONFIG",
                 ));
             }
         };
@@ -85,7 +86,7 @@ impl Settings {
     fn parse(path: &Path, text: &str, known: &[String]) -> Result<Self, Failure> {
         let wrong = |what: String| {
             let names = known.join(", ");
-            Failure::usage(format!("{}: {what}", path.display()), format!("what can be set: {names}"))
+            Failure::usage(format!("{}: {what}", path.display()), format!("the settings are: {names}"))
         };
         let table: toml::Table = text.parse().map_err(|error: toml::de::Error| wrong(error.message().to_owned()))?;
         let mut values = BTreeMap::new();
@@ -108,13 +109,13 @@ impl Settings {
             };
             values.insert(
                 key.clone(),
-                all.ok_or_else(|| wrong(format!("{key} is a text, a number, or a list of them")))?,
+                all.ok_or_else(|| wrong(format!("{key} must be a text, a number, or a list of them")))?,
             );
         }
         Ok(Self { file: Some(path.to_owned()), values })
     }
 
-    /// The command with what the file says as defaults.
+    /// The command with the values of the file as defaults.
     pub(crate) fn applied(&self, command: Command) -> Command {
         let command = command.mut_args(|argument| self.with_default(argument));
         command.mut_subcommands(|command| self.applied(command))
@@ -123,13 +124,13 @@ impl Settings {
     fn with_default(&self, argument: Arg) -> Arg {
         let key = argument.get_long().filter(|_| argument.get_env().is_some());
         match key.and_then(|key| self.values.get(key)) {
-            // The parser keeps its defaults for as long as the program runs.
+            // The parser needs defaults that live as long as the program.
             Some(values) => argument.default_values(values.iter().map(|value| &*value.clone().leak())),
             None => argument,
         }
     }
 
-    /// Where the value of an argument comes from.
+    /// The origin of an argument's value.
     fn origin(&self, argument: &Arg, matches: &ArgMatches) -> String {
         let key = argument.get_long().unwrap_or_default();
         match matches.value_source(argument.get_id().as_str()) {
@@ -146,7 +147,7 @@ impl Settings {
     }
 }
 
-/// What can be set: the long names of all flags that have an environment variable.
+/// The settings: the long names of all flags that have an environment variable.
 fn known(command: &Command) -> Vec<String> {
     let own = command.get_arguments().filter(|argument| argument.get_env().is_some());
     let mut names: Vec<String> = own.filter_map(|argument| argument.get_long().map(str::to_owned)).collect();
@@ -175,7 +176,7 @@ pub(crate) fn show(settings: &Settings, command: &Command, matches: &ArgMatches)
     lines.sort_unstable();
     if matches.get_flag("json") {
         let object = |(name, value, origin): &(String, String, String)| json!({"setting": name, "value": value, "origin": origin});
-        return print_json(&lines.iter().map(object).collect());
+        return print_json(&lines.iter().map(object).collect::<Vec<_>>());
     }
     let width = |part: fn(&(String, String, String)) -> &String| lines.iter().map(|line| part(line).len()).max();
     let (name, value) = (width(|line| &line.0).unwrap_or(0), width(|line| &line.1).unwrap_or(0));
@@ -187,7 +188,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_file_sets_what_can_be_set_and_nothing_else() {
+    fn a_file_sets_only_known_settings() {
         let known = ["as".to_owned(), "dir".to_owned(), "heads".to_owned()];
         let parse = |text: &str| Settings::parse(Path::new("config.toml"), text, &known);
         let fine = parse("dir = \"/srv\"\nheads = [\"a\", \"b\"]\n").expect("settings");
@@ -195,7 +196,7 @@ mod tests {
         for text in ["dirs = \"x\"", "dir = { a = 1 }", "dir", "dir = [[1]]"] {
             assert!(matches!(parse(text), Err(Failure::Usage { .. })), "{text}");
         }
-        let Err(Failure::Usage { message, .. }) = parse("dirs = 1") else { panic!("a slip is taken") };
+        let Err(Failure::Usage { message, .. }) = parse("dirs = 1") else { panic!("a misspelt setting is accepted") };
         assert!(message.contains("did you mean dir?"), "{message}");
     }
 }

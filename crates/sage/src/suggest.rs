@@ -13,7 +13,7 @@ pub(crate) fn nearest<'name>(typed: &str, known: &[&'name str]) -> Option<&'name
     suggest::nearest(typed, known)
 }
 
-/// The failure of something that was asked by name, with the name that was probably meant.
+/// The failure of a lookup by name, with the most similar name there is.
 pub(crate) fn hinted(engine: &Engine, error: EngineError) -> Failure {
     let (typed, known): (&str, Vec<String>) = match &error {
         EngineError::NoStream(name) => {

@@ -1,13 +1,13 @@
-//! How many queries fit under each rule, and how well do they answer?
+//! How many queries fit under each rule, and how accurate are they?
 //!
-//! For two policies and a few queries: how often each fits before a block is spent. Then one block's whole
-//! ceiling is used for mean queries of equal noise, with noise from a printed seed, and the error of one
-//! answer is measured. `cargo run --release --manifest-path experiments/Cargo.toml --bin fits [seed]`.
+//! For two policies and a few queries: how often each fits before the budget of a block is spent. Then the whole
+//! ceiling of one block is spent on mean queries of equal noise, with noise from a printed seed, and the error of
+//! one result is measured. `cargo run --release --manifest-path experiments/Cargo.toml --bin fits [seed]`.
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
-    Policy, Range, Rate, Request, RequestKey, Rows, Rule, Sigma, TableNoise, Taken,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Lane,
+    Mechanism, MemoryLog, Policy, Range, Rate, Request, RequestKey, Rounding, Rows, Rule, Sigma, TableNoise,
 };
 use sage_learn::plan::fits;
 
@@ -61,7 +61,7 @@ fn print_table(epsilon: &str, delta: &str) {
     }
 }
 
-/// Rows that are the numbers 0 to 1 in even steps.
+/// Rows with the numbers from 0 to 1 in equal steps.
 struct Ramp(usize);
 
 impl Rows for Ramp {
@@ -76,10 +76,10 @@ impl Rows for Ramp {
     }
 }
 
-/// The root mean square error of a mean over `rows` rows, when so many of them share a block.
+/// The root mean square error of a mean over `rows` rows when the given number of means share a block.
 fn error_of_means(loss: Epsilon, answers: u32, rows: usize, seed: u64) -> f64 {
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let policy = Policy::single(filter(Rule::Renyi, "1000", "1e-6"), Doors::EnforcedOnly);
+    let policy = Policy::single(filter(Rule::Renyi, "1000", "1e-6"), AccessModes::EnforcedOnly);
     let stream = gate.create_stream(0, "ramp", policy).expect("a stream");
     gate.add_blocks(0, stream, vec!["all".to_owned()]).expect("a block");
     let request = Request {
@@ -88,10 +88,10 @@ fn error_of_means(loss: Epsilon, answers: u32, rows: usize, seed: u64) -> f64 {
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [Some(query(Mechanism::Laplace { epsilon: loss, count: answers })), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "how well do means come out?".to_owned(),
     };
-    let Some(Answer::Granted(grant)) = gate.charge(0, vec![request]).expect("a log").pop() else {
+    let Some(ChargeOutcome::Granted(grant)) = gate.charge(0, vec![request]).expect("a log").pop() else {
         panic!("the play ceiling is wide enough");
     };
     let permit = gate.start(0, grant).expect("a log");
@@ -101,7 +101,7 @@ fn error_of_means(loss: Epsilon, answers: u32, rows: usize, seed: u64) -> f64 {
     let noise = TableNoise::Laplace(loss);
     let squares: f64 = (0..answers)
         .map(|_| {
-            let pairs = session.pairs(Lane::Train, 1, unit, Taken::AsStatistic, noise, |value| Some((0, value)));
+            let pairs = session.pairs(Lane::Train, 1, unit, Rounding::Nearest, noise, |value| Some((0, value)));
             let pair = pairs.expect("the charge covers it")[0];
             let mean = pair.above / (pair.above + pair.below);
             (mean - 0.5) * (mean - 0.5)
@@ -114,13 +114,13 @@ fn main() {
     let seed = std::env::args().nth(1).and_then(|text| text.parse().ok()).unwrap_or(1);
     print_table("1", "1e-6");
     print_table("10", "1e-7");
-    println!("\nerror of a mean of 10,000 rows when a block of (1, 1e-6) is spent on equal ones (seed {seed})");
+    println!("\nerror of a mean of 10,000 rows when a block of (1, 1e-6) is spent on equal queries (seed {seed})");
     for loss in ["0.1", "0.05", "0.02", "0.01"] {
         let block = Blocks::range(0, 0).expect("a block");
         let loss = Epsilon::cost(loss).expect("a loss");
         let filter = filter(Rule::Renyi, "1", "1e-6");
         let asked = filter.price(&query(Mechanism::Laplace { epsilon: loss, count: 1 }), Lane::Train, &block);
         let answers = fits(&filter, &vec![0; filter.caps().len()], &asked.expect("a price")) as u32;
-        println!("  {answers:>4} answers at epsilon {loss}: {:.6}", error_of_means(loss, answers, 10_000, seed));
+        println!("  {answers:>4} results at epsilon {loss}: {:.6}", error_of_means(loss, answers, 10_000, seed));
     }
 }

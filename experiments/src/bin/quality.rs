@@ -1,9 +1,9 @@
-//! What does privacy cost as rows grow in number?
+//! How does the cost of privacy depend on the number of rows?
 //!
-//! The three tasks of the learners' quality tests on real rows, with the same settings: a line and a network
-//! through taxi rides, logistic regression on flights. Models learn from every so many-th row of the first nine
-//! tenths of the time; the loss is that of the last tenth. There is no plain trainer of networks, so an ε of 30
-//! stands for none. Noise is secure: runs differ. One JSON object a line.
+//! The three tasks of the learners' quality tests on real rows, with the same settings: linear regression and a
+//! network on taxi rides, logistic regression on flights. Training uses every n-th row of the first 90 % of the time;
+//! the loss is measured on the last 10 %. There is no non-private trainer of networks, so ε = 30 stands for it. Noise
+//! is secure, so runs differ. Prints one JSON object per line.
 //! `SAGE_DATA=<folder> cargo run --release --manifest-path experiments/Cargo.toml --bin quality [runs]`.
 
 #[path = "../../../crates/sage-learn/tests/quality/flights.rs"]
@@ -26,13 +26,13 @@ use sage_learn::linear::Ridge;
 use table::Table;
 use taxi::Rides;
 
-/// Every so many-th row learns.
+/// The strides between training rows.
 const EVERY: [usize; 5] = [16, 8, 4, 2, 1];
 const EPSILONS: [&str; 2] = ["1", "0.05"];
-/// Stands for no privacy where there is no plain trainer.
+/// Stands for no privacy where there is no non-private trainer.
 const LOOSE: &str = "30";
 
-/// Rows of one encoding, and what a run prints of them.
+/// Rows of one encoding, with the names that a run prints.
 struct Task<'rows> {
     name: &'static str,
     loss: &'static str,

@@ -1,9 +1,9 @@
 //! How often do loss tests accept a model whose mean loss is exactly at its target?
 //!
-//! Three that look right against ours: a mean with Bernstein's bound from a noisy sum and a noisy count
-//! without a guard for a count below zero; the same with the guard but with the loss's range missing from the
-//! last term, at a range of a hundred; and the same with both. Then tests repeated over twelve attempts, with
-//! the whole risk each time and with our schedule.
+//! Compares our test with three that look correct: a mean with Bernstein's bound from a noisy sum and a noisy
+//! count, without a guard against a negative count; the same with the guard, but without the loss's range in the
+//! last term, at a range of 100; and the same with both. Then repeats tests over twelve attempts, with the whole
+//! risk for each attempt and with our schedule.
 //! `cargo run --release --manifest-path experiments/Cargo.toml --bin validators [seed]`.
 
 use std::num::NonZeroU32;
@@ -52,7 +52,7 @@ fn main() {
     attempts(seed);
 }
 
-/// The rates of wrong accepts: without a guard, without the range, with both, ours.
+/// The rates of wrong acceptance: without a guard, without the range, with both, ours.
 fn rates(seed: u64, rows: u64, thousandths: u64, mean: f64) -> [f64; 4] {
     let epsilon = thousandths as f64 / 1000.0;
     let noise = TableNoise::Laplace(Epsilon::from_units(thousandths * 1_000_000_000).expect("a loss"));
@@ -104,7 +104,7 @@ fn attempts(seed: u64) {
     }
 }
 
-/// Sums and noise of every run.
+/// The sums and the noise of every run.
 fn draws(seed: u64, rows: u64, thousandths: u64, mean: f64) -> impl Iterator<Item = Sums> {
     let law = DiscreteLaplace::new(SCALE * 1000, thousandths).expect("a law");
     let mut source = SeededNoise::new(seed);
@@ -118,7 +118,7 @@ fn draws(seed: u64, rows: u64, thousandths: u64, mean: f64) -> impl Iterator<Ite
     })
 }
 
-/// The distribution of a binomial law; masses below the smallest float are none.
+/// The probabilities of a binomial distribution; those below the smallest float are zero.
 fn binomial(trials: u64, rate: f64) -> Vec<f64> {
     let centre = (trials as f64 * rate) as u64;
     let ratio = |k: u64| (trials - k) as f64 / (k + 1) as f64 * rate / (1.0 - rate);

@@ -12,12 +12,16 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sage-numerics", &[]),
     ("sage-kernel", &["sage-numerics"]),
     ("sage-learn", &["sage-numerics", "sage-kernel"]),
+    ("sage-model", &["sage-numerics", "sage-kernel", "sage-learn"]),
     ("sage-sandbox", &[]),
     ("sage-sql", &["sage-sql"]),
-    ("sage-engine", &["sage-kernel", "sage-learn", "sage-sandbox", "sage-sql"]),
-    ("sage", &["sage-engine"]),
+    ("sage-store", &["sage-kernel"]),
+    ("sage-engine", &["sage-kernel", "sage-learn", "sage-model", "sage-sandbox", "sage-sql", "sage-store"]),
+    ("sage-server", &["sage-engine"]),
+    ("sage", &["sage-engine", "sage-server"]),
     ("sage-python", &["sage-engine", "sage-kernel"]),
     ("experiments", &["sage-engine", "sage-kernel", "sage-learn"]),
+    ("sage-fuzz", &["sage-engine", "sage-kernel", "sage-model", "sage-sql"]),
     ("xtask", &[]),
 ];
 
@@ -27,8 +31,10 @@ const KERNEL_DEPENDENCIES: &[&str] = &["getrandom", "libm", "pulp", "rand_chacha
 
 pub(super) fn check() -> Result<Findings, Failure> {
     let mut findings = edges(&workspace::metadata("Cargo.toml")?);
-    if workspace::exists("experiments/Cargo.toml") {
-        findings.extend(edges(&workspace::metadata("experiments/Cargo.toml")?));
+    for manifest in ["experiments/Cargo.toml", "fuzz/Cargo.toml"] {
+        if workspace::exists(manifest) {
+            findings.extend(edges(&workspace::metadata(manifest)?));
+        }
     }
     Ok(findings)
 }
@@ -82,7 +88,12 @@ mod tests {
         check("sage-engine", "sage-kernel", Value::Null, true);
         check("sage", "sage-engine", Value::Null, true);
         check("sage", "clap", Value::Null, true);
+        check("sage", "sage-server", Value::Null, true);
+        check("sage-server", "sage", Value::Null, false);
+        check("sage-server", "sage-kernel", Value::Null, false);
         check("sage-engine", "sage-sandbox", Value::Null, true);
+        check("sage-engine", "sage-store", Value::Null, true);
+        check("sage-store", "sage-engine", Value::Null, false);
         check("sage-sandbox", "sage-kernel", Value::Null, false);
         check("sage-python", "sage-kernel", Value::Null, true);
         check("sage", "sage-kernel", Value::Null, false);

@@ -1,8 +1,8 @@
-//! Backups: a directory copied while it is used, and made again from the copy behind a fence.
+//! Backups: a directory is copied while in use, and restored behind a rollback fence.
 //!
-//! The log is copied first, as it is at one moment; then every file that it names, each held against its digest; the
-//! list of all files is last. So whatever is in the list is whole, and a copy without a list is none. What is restored
-//! grants nothing until an officer has answered for it: the log forgets what was spent after it was copied.
+//! The log is copied first, as a snapshot; then every file that it names, verified against its digest; the manifest is
+//! last. So everything in the manifest is complete, and a copy without a manifest is not a backup. A restored directory
+//! grants nothing until an officer acknowledges it: its log lacks everything that was spent after the copy.
 
 mod bundle;
 mod list;
@@ -10,6 +10,6 @@ mod restore;
 mod save;
 
 pub use bundle::export;
-pub use list::{BackupError, Saved};
+pub use list::{BackupError, BackupManifest};
 pub use restore::{RestoredTokens, restore};
 pub use save::save;

@@ -1,72 +1,74 @@
-//! A directory is made from a backup, behind a fence.
+//! Restores a directory from a backup, behind a rollback fence.
 
 use std::path::Path;
 
 use bytes::Bytes;
 
-use super::list::{BackupError, Saved, digest, new_folder, put};
-use super::save::{folded, read};
+use super::list::{BackupError, BackupManifest, create_empty_folder, digest, write_file};
+use super::save::{fold_log, read_optional};
+use crate::api::rollback_fence::fence;
+use crate::api::{EngineError, Places};
 use crate::blocks::BlockStore;
-use crate::engine::put_back::fence;
-use crate::engine::{EngineError, Places};
 use crate::log::durable;
 
-/// The file of the server's tokens.
+/// The name of the server's token file.
 const TOKENS: &str = "tokens.json";
 
-/// What the fence says to whoever opens it.
+/// The text of the fence file.
 const FENCE: &[u8] =
-    b"This directory was restored from a backup. It grants nothing until an officer has said that the \
+    b"This directory was restored from a backup. It grants nothing until an officer confirms that the \
 original is out of service: sage restore --acknowledge\n";
 
-/// What becomes of the tokens that a backup holds.
+/// How the tokens of a backup are restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RestoredTokens {
-    /// They do not count any more: one of them may be why there was something to restore.
+    /// The tokens are revoked: a stolen one may be the reason for the restoration.
     Revoked,
-    /// They count as they did when the backup was made, also those that were revoked since.
+    /// The tokens are valid as at the time of the backup, including those revoked since.
     Kept,
 }
 
-/// Makes a new directory from a backup, every file of which is held against the list. It grants nothing until an
-/// officer has answered for it.
+/// Restores a backup to a new directory, and verifies every file against the manifest. The directory grants nothing
+/// until an officer acknowledges it.
 ///
 /// # Errors
-/// When the folder is no whole backup, a file of it was changed, or the directory is there already.
-pub fn restore(backup: &Path, path: &Path, places: &Places, tokens: RestoredTokens) -> Result<Saved, EngineError> {
-    let saved = Saved::read(backup)?;
-    // All of it is looked at before any of it is written.
+/// When the folder is not a complete backup, a file was changed, or the directory already exists.
+pub fn restore(
+    backup: &Path, path: &Path, places: &Places, tokens: RestoredTokens,
+) -> Result<BackupManifest, EngineError> {
+    let saved = BackupManifest::read(backup)?;
+    // All files are verified before the first one is written.
     for file in &saved.files {
-        checked(backup, &file.path, &file.digest)?;
+        read_verified(backup, &file.path, &file.digest)?;
     }
-    new_folder(path)?;
+    create_empty_folder(path)?;
     let fence = fence(path);
     durable::replace(&fence, FENCE).map_err(|error| BackupError::File(fence, error))?;
     let blocks = BlockStore::open(&places.address(path))?;
     let mut parts = Vec::new();
-    // A token that is not in the directory does not count: there is no moment at which a revoked one would.
+    // Revoked tokens are never written, so that they are not valid at any moment.
     let left_out = |path: &str| path == "log.db" || (path == TOKENS && tokens == RestoredTokens::Revoked);
     for file in saved.files.iter().filter(|file| !left_out(&file.path)) {
-        let bytes = checked(backup, &file.path, &file.digest)?;
+        let bytes = read_verified(backup, &file.path, &file.digest)?;
         match file.path.strip_prefix("blocks/") {
             Some(part) => {
                 blocks.write(part, Bytes::from(bytes))?;
                 parts.push(part.to_owned());
             }
-            None => put(path, &file.path, &bytes)?,
+            None => write_file(path, &file.path, &bytes)?,
         }
     }
     blocks.sync(&parts)?;
-    // The log is last: without it there is no directory, and whoever opens one finds the fence.
+    // The log is last: without it there is no directory, and with it there is a fence.
     for file in saved.files.iter().filter(|file| file.path == "log.db") {
-        put(path, &file.path, &checked(backup, &file.path, &file.digest)?)?;
+        write_file(path, &file.path, &read_verified(backup, &file.path, &file.digest)?)?;
     }
-    let (head, _) = folded(path)?;
+    let (head, _) = fold_log(path)?;
     let same = head.length == saved.events && blake3::Hash::from(head.hash).to_hex().as_str() == saved.head;
     if same { Ok(saved) } else { Err(BackupError::Changed("log.db".to_owned()).into()) }
 }
 
-fn checked(backup: &Path, path: &str, known: &str) -> Result<Vec<u8>, BackupError> {
-    let bytes = read(&path.split('/').fold(backup.to_owned(), |place, name| place.join(name)))?;
+fn read_verified(backup: &Path, path: &str, known: &str) -> Result<Vec<u8>, BackupError> {
+    let bytes = read_optional(&path.split('/').fold(backup.to_owned(), |path, name| path.join(name)))?;
     bytes.filter(|bytes| digest(bytes) == known).ok_or_else(|| BackupError::Changed(path.to_owned()))
 }

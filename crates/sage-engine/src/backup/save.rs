@@ -1,4 +1,4 @@
-//! A directory is saved, also while a server works on it.
+//! Saves a directory, also while a server uses it.
 
 use std::fs;
 use std::io;
@@ -6,33 +6,33 @@ use std::path::Path;
 
 use sage_kernel::{Gate, Head};
 
-use super::list::{BackupError, Saved, SavedFile, digest, files_below, new_folder, put};
+use super::list::{BackupError, BackupFile, BackupManifest, create_empty_folder, digest, files_below, write_file};
+use crate::api::{EngineError, Places, now};
 use crate::blocks::{BlockStore, KEYS_FOLDER, StoreError};
-use crate::catalog::{Catalog, Note, Noted};
-use crate::engine::{EngineError, Places, now};
+use crate::catalog::{Catalog, Note, NoteCollector};
 use crate::log::{Directory, copy_log};
 
-/// How often the log is copied anew because a block was deleted meanwhile.
-const TRIES: u32 = 3;
+/// How often the log is copied, at most, when blocks are deleted during the backup.
+const MAX_TRIES: u32 = 3;
 
-/// What lies in a directory beside the log and the blocks, and is saved with them.
+/// The folders and files of a directory that are saved besides the log and the blocks.
 const FOLDERS: [&str; 5] = ["releases", "code", "secrets", "outputs", KEYS_FOLDER];
 const FILES: [&str; 2] = ["tokens.json", "submissions.jsonl"];
 
-/// Saves the directory at this path into a new folder. The directory may be in use.
+/// Saves the directory at this path to a new folder. The directory may be in use.
 ///
 /// # Errors
-/// When there is no directory, the folder is not empty, or a file that the log names is gone or changed.
-pub fn save(path: &Path, places: &Places, to: &Path) -> Result<Saved, EngineError> {
-    new_folder(to)?;
+/// When there is no directory, the folder is not empty, or a file that the log names is missing or changed.
+pub fn save(path: &Path, places: &Places, to: &Path) -> Result<BackupManifest, EngineError> {
+    create_empty_folder(to)?;
     let blocks = BlockStore::open(&places.address(path))?;
     let mut tries = 1;
     let (head, parts) = loop {
         copy_log(path, to)?;
-        let (head, catalog) = folded(to)?;
+        let (head, catalog) = fold_log(to)?;
         match save_blocks(&catalog, &blocks, to) {
-            // A block that was deleted after the log was copied: a newer log says so.
-            Err(EngineError::Backup(BackupError::Missing(_))) if tries < TRIES => {
+            // A block was deleted after the log was copied: a newer log records that.
+            Err(EngineError::Backup(BackupError::Missing(_))) if tries < MAX_TRIES => {
                 tries += 1;
                 let log = to.join("log.db");
                 fs::remove_file(&log).map_err(|error| EngineError::File(log.display().to_string(), error))?;
@@ -43,30 +43,30 @@ pub fn save(path: &Path, places: &Places, to: &Path) -> Result<Saved, EngineErro
     let mut files = parts;
     for folder in FOLDERS {
         for file in files_below(path, folder)? {
-            // What is removed between the list and the look belonged to nothing that the copied log names.
-            if let Some(bytes) = read(&path.join(&file))? {
-                put(to, &file, &bytes)?;
-                files.push(SavedFile { digest: digest(&bytes), path: file });
+            // A file removed since the listing is not named by the copied log.
+            if let Some(bytes) = read_optional(&path.join(&file))? {
+                write_file(to, &file, &bytes)?;
+                files.push(BackupFile { digest: digest(&bytes), path: file });
             }
         }
     }
     for file in FILES {
-        if let Some(bytes) = read(&path.join(file))? {
-            put(to, file, &bytes)?;
-            files.push(SavedFile { digest: digest(&bytes), path: file.to_owned() });
+        if let Some(bytes) = read_optional(&path.join(file))? {
+            write_file(to, file, &bytes)?;
+            files.push(BackupFile { digest: digest(&bytes), path: file.to_owned() });
         }
     }
-    let log = read(&to.join("log.db"))?.unwrap_or_default();
-    files.push(SavedFile { digest: digest(&log), path: "log.db".to_owned() });
-    let saved = Saved::new(now(), head.length, blake3::Hash::from(head.hash).to_hex().to_string(), files);
+    let log = read_optional(&to.join("log.db"))?.unwrap_or_default();
+    files.push(BackupFile { digest: digest(&log), path: "log.db".to_owned() });
+    let saved = BackupManifest::new(now(), head.length, blake3::Hash::from(head.hash).to_hex().to_string(), files);
     saved.write(to)?;
     Ok(saved)
 }
 
-/// The log of a folder, verified from its first record: where it ends, and what it says of files.
-pub(super) fn folded(folder: &Path) -> Result<(Head, Catalog), EngineError> {
+/// Verifies the log of a folder from its first record, and returns its head and catalog.
+pub(super) fn fold_log(folder: &Path) -> Result<(Head, Catalog), EngineError> {
     let directory = Directory::open(folder)?;
-    let gate = Gate::open(Noted::new(directory.log()?))?;
+    let gate = Gate::open(NoteCollector::new(directory.log()?))?;
     let mut catalog = Catalog::default();
     for (number, kind, body) in gate.log().take_below(gate.head().length) {
         if kind == Note::KIND {
@@ -76,7 +76,7 @@ pub(super) fn folded(folder: &Path) -> Result<(Head, Catalog), EngineError> {
     }
     let head = gate.head();
     drop((gate, directory));
-    // The owner's file belongs to a directory in use, and this is none.
+    // The lock file belongs to a directory in use, which this is not.
     match fs::remove_file(folder.join("lock")) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
             Err(EngineError::File(folder.display().to_string(), error))
@@ -85,8 +85,8 @@ pub(super) fn folded(folder: &Path) -> Result<(Head, Catalog), EngineError> {
     }
 }
 
-/// Saves every part that the log names, held against its digest.
-fn save_blocks(catalog: &Catalog, blocks: &BlockStore, to: &Path) -> Result<Vec<SavedFile>, EngineError> {
+/// Saves every part that the log names, and verifies its digest.
+fn save_blocks(catalog: &Catalog, blocks: &BlockStore, to: &Path) -> Result<Vec<BackupFile>, EngineError> {
     let mut files = Vec::new();
     for (name, stream) in catalog.streams() {
         let parts = stream.blocks.values().flat_map(|block| &block.parts);
@@ -98,15 +98,15 @@ fn save_blocks(catalog: &Catalog, blocks: &BlockStore, to: &Path) -> Result<Vec<
                 Err(error) => return Err(error.into()),
             };
             let path = format!("blocks/{path}");
-            put(to, &path, &bytes)?;
-            files.push(SavedFile { digest: digest(&bytes), path });
+            write_file(to, &path, &bytes)?;
+            files.push(BackupFile { digest: digest(&bytes), path });
         }
     }
     Ok(files)
 }
 
-/// The bytes of a file, if it is there.
-pub(super) fn read(path: &Path) -> Result<Option<Vec<u8>>, BackupError> {
+/// The bytes of a file, if it exists.
+pub(super) fn read_optional(path: &Path) -> Result<Option<Vec<u8>>, BackupError> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),

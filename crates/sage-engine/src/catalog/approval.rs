@@ -1,22 +1,22 @@
-//! Two officers for a change of officers, as a rule of the log.
+//! The two-officer rule: a change of a stream's officers needs the approval of a second officer.
 //!
-//! Programs before the rule wrote definitions that name no approval, and their logs stay readable. A definition that
-//! names one must name the proposal that waits, and be by another officer than that. Once a stream has such a
-//! definition, its log was written under the rule, and officers change in no other way.
+//! The rule is checked when the log is folded. Older releases wrote definitions without an approval, and their logs
+//! stay readable. A definition that names an approval must name the pending proposal and be made by an officer other
+//! than the proposer. Once a stream has one such definition, every later change of its officers needs an approval.
 
 use super::{Proposal, Stream};
 use crate::stream::StreamFile;
 
-/// A definition of a stream that is to follow the one in force.
+/// A new definition of a stream, to replace the one in force.
 pub(super) struct Definition<'note> {
     pub(super) file: &'note StreamFile,
     pub(super) by: &'note str,
-    /// The digest of the proposal that it approves.
+    /// The digest of the proposal that this definition approves.
     pub(super) approves: Option<&'note str>,
 }
 
 impl Stream {
-    /// Whether a definition has the approvals that it needs.
+    /// Whether the definition has the approval it needs.
     pub(super) fn is_approved(&self, definition: &Definition<'_>) -> bool {
         let Definition { file, by, approves } = definition;
         let officers = self.file.officers();
@@ -46,7 +46,7 @@ mod tests {
         StreamFile::parse(&text).expect("a file").to_text()
     }
 
-    fn defined(text: &str, by: &str, approves: Option<String>) -> Note {
+    fn definition(text: &str, by: &str, approves: Option<String>) -> Note {
         Note::StreamDefined {
             stream: "taxi".to_owned(),
             text: text.to_owned(),
@@ -56,11 +56,11 @@ mod tests {
         }
     }
 
-    fn proposed(text: &str, by: &str) -> Note {
+    fn proposal(text: &str, by: &str) -> Note {
         Note::PolicyProposed { stream: "taxi".to_owned(), text: text.to_owned(), by: by.to_owned() }
     }
 
-    fn folded(notes: &[Note]) -> Result<Catalog, usize> {
+    fn fold(notes: &[Note]) -> Result<Catalog, usize> {
         let mut catalog = Catalog::default();
         for (index, note) in notes.iter().enumerate() {
             catalog.apply(note.clone()).map_err(|_| index)?;
@@ -68,36 +68,38 @@ mod tests {
         Ok(catalog)
     }
 
-    /// The engine asked for two officers and the fold of the log took any definition.
+    /// Regression: the engine required two officers, but the fold of the log accepted any definition.
     #[test]
-    fn the_fold_takes_a_change_of_officers_only_from_two() {
+    fn the_fold_requires_two_officers_for_a_change_of_officers() {
         let (first, second, third) =
             (text("[\"ada\", \"bob\"]"), text("[\"ada\", \"cem\"]"), text("[\"ada\", \"eve\"]"));
         let approves = |text: &str| Some(text_digest(text));
-        let start = || vec![defined(&first, "ada", None), proposed(&second, "ada")];
-        let after = |notes: &[Note]| folded(&[start(), notes.to_vec()].concat()).map(drop);
-        assert_eq!(after(&[defined(&second, "bob", approves(&second))]), Ok(()));
+        let start = || vec![definition(&first, "ada", None), proposal(&second, "ada")];
+        let after = |notes: &[Note]| fold(&[start(), notes.to_vec()].concat()).map(drop);
+        assert_eq!(after(&[definition(&second, "bob", approves(&second))]), Ok(()));
         for (why, wrong) in [
-            ("by the proposer", defined(&second, "ada", approves(&second))),
-            ("by a person who is no officer", defined(&second, "mia", approves(&second))),
-            ("of another digest", defined(&second, "bob", approves(&third))),
-            ("of another file", defined(&third, "bob", approves(&second))),
+            ("by the proposer", definition(&second, "ada", approves(&second))),
+            ("by a person who is no officer", definition(&second, "mia", approves(&second))),
+            ("of another digest", definition(&second, "bob", approves(&third))),
+            ("of another file", definition(&third, "bob", approves(&second))),
         ] {
             assert_eq!(after(&[wrong]), Err(2), "{why}");
         }
-        let unproposed = [defined(&first, "ada", None), defined(&second, "bob", approves(&second))];
-        assert_eq!(folded(&unproposed).map(drop), Err(1));
-        // Once it is known that the log was written under the rule, officers change in no other way.
-        let under_rule = [defined(&second, "bob", approves(&second)), defined(&third, "ada", None)];
+        let unproposed = [definition(&first, "ada", None), definition(&second, "bob", approves(&second))];
+        assert_eq!(fold(&unproposed).map(drop), Err(1));
+        // After one recorded approval, a change of officers without one is rejected.
+        let under_rule = [definition(&second, "bob", approves(&second)), definition(&third, "ada", None)];
         assert_eq!(after(&under_rule), Err(3));
-        let same_officers = [defined(&second, "bob", approves(&second)), defined(&second, "ada", None)];
+        let same_officers = [definition(&second, "bob", approves(&second)), definition(&second, "ada", None)];
         assert_eq!(after(&same_officers), Ok(()));
     }
 
     #[test]
     fn logs_from_before_the_rule_stay_readable() {
-        let notes =
-            [defined(&text("[\"ada\", \"bob\"]"), "ada", None), defined(&text("[\"ada\", \"cem\"]"), "ada", None)];
-        assert!(folded(&notes).is_ok());
+        let notes = [
+            definition(&text("[\"ada\", \"bob\"]"), "ada", None),
+            definition(&text("[\"ada\", \"cem\"]"), "ada", None),
+        ];
+        assert!(fold(&notes).is_ok());
     }
 }

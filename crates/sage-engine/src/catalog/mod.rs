@@ -1,35 +1,35 @@
-//! The catalog: what the log says of streams, blocks, runs and releases that is no question of budget.
+//! The catalog: streams, blocks, runs and releases as recorded in the log; everything except budgets.
 //!
-//! Like the ledger it is a fold of the log by a pure function, which checks every note it takes: a log that
-//! breaks the rules is not opened. It must never hold a row, a count of rows or a budget.
+//! Like the ledger, the catalog is a pure fold of the log. It validates every note, and a log with an invalid note is
+//! not opened. The catalog must never contain a row, a count of rows or a budget.
 
 mod approval;
 mod note;
-mod noted;
+mod note_collector;
 mod run;
 
 use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use note::Note;
-pub(crate) use noted::Noted;
-pub(crate) use run::{Ended, Released, Run, Step, Try, Works};
+pub(crate) use note_collector::NoteCollector;
+pub(crate) use run::{AttemptEnd, AttemptRecord, ReleaseRecord, Run, RunHistory, Step};
 use sage_learn::count::Node;
 
 use crate::blocks::Part;
 use crate::ingest::Manifest;
-use crate::query::{Answer, Asked};
+use crate::query::{QueryParameters, ResultTable};
 use crate::stream::{Role, StreamFile};
 
-/// How far a block has come, apart from being retired, which is the ledger's business.
+/// The life-cycle stage of a block. Retirement is recorded in the ledger, not here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Stage {
     /// Rows may still be added.
     #[default]
     Open,
-    /// Never changes again.
+    /// The block never changes again.
     Sealed,
-    /// Its files are no longer kept.
+    /// The block's files are deleted.
     Deleted,
 }
 
@@ -38,11 +38,11 @@ pub(crate) enum Stage {
 pub(crate) struct Block {
     pub(crate) stage: Stage,
     pub(crate) parts: Vec<Part>,
-    /// When the last batch brought it rows, in milliseconds since 1970; `None` where the log does not say.
+    /// Time of the last batch that added rows, in milliseconds since 1970; `None` if the log does not record it.
     pub(crate) last_batch: Option<u64>,
 }
 
-/// A policy that waits for a second principal.
+/// A proposed stream definition that waits for the approval of a second officer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Proposal {
     pub(crate) text: String,
@@ -56,85 +56,85 @@ impl Proposal {
     }
 }
 
-/// The digest of a stream's file by which officers name it.
+/// The digest by which officers refer to the text of a stream file.
 pub(crate) fn text_digest(text: &str) -> String {
     blake3::hash(text.as_bytes()).to_hex().to_string()
 }
 
-/// A stream as its notes describe it.
+/// The recorded state of a stream.
 #[derive(Clone, Debug)]
 pub(crate) struct Stream {
     pub(crate) file: StreamFile,
-    /// The digest of the secret that sends its users to lanes.
+    /// The digest of the secret that assigns users to lanes.
     pub(crate) secret: Option<String>,
     pub(crate) proposal: Option<Proposal>,
-    /// Whether a definition of it names the proposal that it approves, as those of newer programs do.
+    /// Whether some definition names the proposal it approves. Older releases did not record this.
     approvals_recorded: bool,
-    /// Whoever was ever a member of a context that is apart from others, with the first such context.
-    pub(crate) belonged: BTreeMap<String, String>,
+    /// Every current and former member of a separate context, with the first such context.
+    pub(crate) context_members: BTreeMap<String, String>,
     /// Members whose roles are suspended, with the reason.
     pub(crate) suspended: BTreeMap<String, String>,
     pub(crate) batches: BTreeSet<String>,
     pub(crate) blocks: BTreeMap<String, Block>,
-    /// The keys of blocks in the order in which they were sealed: the steps of the running count.
+    /// Block keys in sealing order. Each is one step of the running count.
     pub(crate) sealed: Vec<String>,
-    /// What the running count is made of: for a run of steps, the private number of units on each lane.
+    /// Nodes of the running count: the private number of units per lane, for a range of steps.
     pub(crate) counted: BTreeMap<Node, [i64; 2]>,
-    /// Questions that were answered, by who asked and their own name for it.
-    pub(crate) answered: BTreeMap<(String, String), Answered>,
-    /// Files with rows that are in no block.
-    pub(crate) quarantine: Vec<Quarantined>,
+    /// Results of queries by (principal, the principal's own key).
+    pub(crate) answered: BTreeMap<(String, String), AnsweredQuery>,
+    /// Files of quarantined rows, which belong to no block.
+    pub(crate) quarantine: Vec<QuarantinedFile>,
 }
 
-/// A file of rows that are in no block.
+/// A file of quarantined rows.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Quarantined {
+pub(crate) struct QuarantinedFile {
     pub(crate) part: Part,
-    /// The batch that brought them.
+    /// The batch that the rows came in.
     pub(crate) batch: String,
-    /// When, in milliseconds since 1970; `None` where an older program wrote the note.
+    /// Ingest time in milliseconds since 1970; `None` in notes of older releases.
     pub(crate) at: Option<u64>,
 }
 
-/// A question that was answered.
+/// A query with its recorded result.
 #[derive(Clone, Debug)]
-pub(crate) struct Answered {
+pub(crate) struct AnsweredQuery {
     pub(crate) sql: String,
-    /// Absent where an older program wrote the note.
-    pub(crate) asked: Option<Asked>,
+    /// `None` in notes of older releases.
+    pub(crate) asked: Option<QueryParameters>,
     pub(crate) charge: u64,
-    pub(crate) answer: Answer,
+    pub(crate) answer: ResultTable,
 }
 
-/// Everything but budgets.
+/// The recorded state of all streams, runs and releases, without budgets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Catalog {
     /// By name.
     streams: BTreeMap<String, Stream>,
-    works: Works,
+    history: RunHistory,
 }
 
-/// A note that the rules do not allow at its place.
+/// A note that is not valid at its position in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Misplaced;
+pub(crate) struct InvalidNote;
 
 impl Catalog {
-    /// The stream with this name, if a note has defined it.
+    /// The stream with this name, if it is defined.
     pub(crate) fn stream(&self, name: &str) -> Option<&Stream> {
         self.streams.get(name)
     }
 
-    /// All streams, by name.
+    /// All streams with their names, in alphabetical order.
     pub(crate) fn streams(&self) -> impl Iterator<Item = (&str, &Stream)> {
         self.streams.iter().map(|(name, stream)| (name.as_str(), stream))
     }
 
-    /// All runs and what they released.
-    pub(crate) const fn works(&self) -> &Works {
-        &self.works
+    /// All runs and releases.
+    pub(crate) const fn history(&self) -> &RunHistory {
+        &self.history
     }
 
-    /// Whether the note is allowed at this point.
+    /// Whether the note is valid as the next one.
     pub(crate) fn allows(&self, note: &Note) -> bool {
         if let Note::StreamDefined { stream, text, by, approves, .. } = note {
             let Some(file) = StreamFile::parse(text).ok().filter(|file| file.name == *stream) else { return false };
@@ -142,8 +142,8 @@ impl Catalog {
             return self.streams.get(stream).map_or(approves.is_none(), |known| known.is_approved(&definition));
         }
         let stream = note.stream().and_then(|name| self.streams.get(name));
-        if note.is_of_works() {
-            return self.works.allows(note, stream);
+        if note.concerns_runs() {
+            return self.history.allows(note, stream);
         }
         let Some(stream) = stream else { return false };
         match note {
@@ -172,27 +172,31 @@ impl Catalog {
         }
     }
 
-    /// Takes in one note of the log.
+    /// Applies the next note of the log.
     ///
     /// # Errors
-    /// When the note is not allowed here; the catalog is then unchanged.
-    pub(crate) fn apply(&mut self, note: Note) -> Result<(), Misplaced> {
+    /// When the note is not valid here; the catalog is then unchanged.
+    pub(crate) fn apply(&mut self, note: Note) -> Result<(), InvalidNote> {
         if !self.allows(&note) {
-            return Err(Misplaced);
+            return Err(InvalidNote);
         }
         if let Note::StreamDefined { stream, text, secret, approves, .. } = note {
             return self.define(stream, &text, secret, approves.is_some());
         }
-        if note.is_of_works() {
-            return self.works.apply(note);
+        if note.concerns_runs() {
+            return self.history.apply(note);
         }
-        let stream = note.stream().and_then(|name| self.streams.get_mut(name)).ok_or(Misplaced)?;
+        let stream = note.stream().and_then(|name| self.streams.get_mut(name)).ok_or(InvalidNote)?;
         match note {
             Note::PolicyProposed { text, by, .. } => stream.proposal = Some(Proposal { text, by }),
             Note::RowsIngested { manifest, at, .. } => {
-                let manifest = Manifest::from_bytes(&manifest).map_err(|_| Misplaced)?;
-                let aside = manifest.quarantine.into_iter();
-                stream.quarantine.extend(aside.map(|part| Quarantined { part, batch: manifest.batch.clone(), at }));
+                let manifest = Manifest::from_bytes(&manifest).map_err(|_| InvalidNote)?;
+                let quarantined = manifest.quarantine.into_iter();
+                stream.quarantine.extend(quarantined.map(|part| QuarantinedFile {
+                    part,
+                    batch: manifest.batch.clone(),
+                    at,
+                }));
                 stream.batches.insert(manifest.batch);
                 for part in manifest.parts {
                     let block = stream.blocks.entry(part.block.clone()).or_default();
@@ -210,7 +214,7 @@ impl Catalog {
                 stream.counted.insert(Node { level, first }, [train, test]);
             }
             Note::QueryAnswered { by, key, sql, charge, answer, asked, .. } => {
-                stream.answered.insert((by, key), Answered { sql, asked, charge, answer });
+                stream.answered.insert((by, key), AnsweredQuery { sql, asked, charge, answer });
             }
             Note::QuarantineErased { files, .. } => {
                 stream.quarantine.retain(|own| !files.contains(&own.part.file));
@@ -225,13 +229,13 @@ impl Catalog {
                 let deleted = || Block { stage: Stage::Deleted, parts: Vec::new(), last_batch: None };
                 stream.blocks.extend(blocks.into_iter().map(|key| (key, deleted())));
             }
-            _ => return Err(Misplaced),
+            _ => return Err(InvalidNote),
         }
         Ok(())
     }
 
-    fn define(&mut self, name: String, text: &str, secret: Option<String>, approved: bool) -> Result<(), Misplaced> {
-        let file = StreamFile::parse(text).map_err(|_| Misplaced)?;
+    fn define(&mut self, name: String, text: &str, secret: Option<String>, approved: bool) -> Result<(), InvalidNote> {
+        let file = StreamFile::parse(text).map_err(|_| InvalidNote)?;
         let stream = match self.streams.entry(name) {
             Entry::Occupied(known) => {
                 let stream = known.into_mut();
@@ -241,15 +245,15 @@ impl Catalog {
                 stream.approvals_recorded |= approved;
                 stream
             }
-            Entry::Vacant(place) => {
-                let (belonged, suspended) = Default::default();
+            Entry::Vacant(entry) => {
+                let (context_members, suspended) = Default::default();
                 let (batches, blocks, sealed, counted, answered, quarantine) = Default::default();
-                place.insert(Stream {
+                entry.insert(Stream {
                     file,
                     secret,
                     proposal: None,
                     approvals_recorded: approved,
-                    belonged,
+                    context_members,
                     suspended,
                     batches,
                     blocks,
@@ -260,33 +264,33 @@ impl Catalog {
                 })
             }
         };
-        for (member, context) in stream.file.policy.parted() {
-            stream.belonged.entry(member.to_owned()).or_insert_with(|| context.to_owned());
+        for (member, context) in stream.file.policy.separate_members() {
+            stream.context_members.entry(member.to_owned()).or_insert_with(|| context.to_owned());
         }
         Ok(())
     }
 }
 
 impl Stream {
-    /// Whether the file gives a principal this role and it is not suspended.
+    /// Whether the stream file gives the principal this role and the principal is not suspended.
     pub(crate) fn has_role(&self, principal: &str, role: Role) -> bool {
         has_role(&self.file, &self.suspended, principal, role)
     }
 
-    /// Whether the submitter of a run may still spend for it.
+    /// Whether the submitter of a run may still spend budget for it.
     pub(crate) fn may_spend(&self, run: &Run) -> bool {
         may_spend(&self.file, &self.suspended, run)
     }
 
-    /// When a block ends, in microseconds since 1970: with its time or, where its key has none (blocks of users, of an
-    /// attribute), with the last batch that brought it rows. `None` where the log does not say.
-    pub(crate) fn end_of(&self, key: &str) -> Option<i64> {
+    /// The end of a block in microseconds since 1970: the end of its time span or, for keys without a time (blocks of
+    /// users or of an attribute), the time of the last batch. `None` if the log records neither.
+    pub(crate) fn block_end(&self, key: &str) -> Option<i64> {
         let span = self.file.blocks.parse(key).and_then(|levels| levels.span);
         let last_batch = || i64::try_from(self.blocks.get(key)?.last_batch?).ok()?.checked_mul(1000);
         span.map(|span| span.end).or_else(last_batch)
     }
 
-    /// The stage of a block; one that no note has named is open.
+    /// The stage of a block. A block that no note names is open.
     pub(crate) fn stage(&self, key: &str) -> Stage {
         self.blocks.get(key).map_or(Stage::Open, |block| block.stage)
     }
@@ -297,9 +301,9 @@ fn has_role(file: &StreamFile, suspended: &BTreeMap<String, String>, principal: 
     given && !suspended.contains_key(principal)
 }
 
-/// Whether the submitter of a run may spend for it under this file: an ML engineer who is not suspended and, where
-/// contexts have members, a member of the context that pays.
+/// Whether the submitter of a run may spend budget for it under this file: an ML engineer who is not suspended and,
+/// where contexts have members, is a member of the paying context.
 pub(crate) fn may_spend(file: &StreamFile, suspended: &BTreeMap<String, String>, run: &Run) -> bool {
     has_role(file, suspended, &run.by, Role::MlEngineer)
-        && file.policy.still_pays(&run.by, run.pipeline.context.as_deref())
+        && file.policy.can_still_spend(&run.by, run.pipeline.context.as_deref())
 }

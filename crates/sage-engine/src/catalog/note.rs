@@ -1,119 +1,119 @@
-//! What happens that touches no budget, as the log's notes.
+//! Notes of the log: all recorded events that do not change a budget.
 //!
-//! The kernel carries notes in its chain without reading them. Their bodies are JSON, so that an auditor
-//! can read the log with any SQL tool. No note holds a row, a count of rows or the size of a file: the log
-//! outlives the blocks and is read by people who may not see them.
+//! The kernel includes notes in its hash chain without reading them. Their bodies are JSON, so that an auditor can read
+//! the log with any SQL tool. No note contains a row, a count of rows or the size of a file: the log outlives the
+//! blocks and has readers who may not see rows.
 
 use serde::{Deserialize, Serialize};
 
 use super::run::Step;
 use crate::plan::Terms;
-use crate::query::{Answer, Asked};
+use crate::query::{QueryParameters, ResultTable};
 
-/// One thing that happened.
+/// One recorded event.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "note", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Note {
-    /// This is the stream's file from now on. The policy in force is the kernel's, not the one in here.
+    /// A stream file takes effect. The policy in force is the kernel's, not the one in this text.
     StreamDefined {
         stream: String,
         text: String,
-        /// In a stream of users, the digest of the secret that sends them to lanes.
+        /// The digest of the secret that assigns users to lanes, in a stream of users.
         secret: Option<String>,
         by: String,
-        /// The digest of the proposal that this definition approves, where it took two officers.
+        /// The digest of the proposal that this definition approves, where two officers were needed.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         approves: Option<String>,
     },
-    /// Somebody asks for a policy; it takes effect when the kernel's event says so.
+    /// An officer proposes a stream file. It takes effect with the definition that approves it.
     PolicyProposed { stream: String, text: String, by: String },
-    /// The files of a batch are parts of blocks from now on, all of them or none.
+    /// A batch is ingested: all of its files become parts of blocks, or none.
     RowsIngested {
         stream: String,
         /// The canonical bytes of the batch's manifest.
         #[serde(with = "hex")]
         manifest: Vec<u8>,
         by: String,
-        /// When, in milliseconds since 1970; absent where an older program wrote the note.
+        /// Ingest time in milliseconds since 1970; absent in notes of older releases.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         at: Option<u64>,
     },
-    /// No row will be added to these blocks.
+    /// These blocks are sealed: they take no more rows.
     BlocksSealed { stream: String, blocks: Vec<String>, by: String },
-    /// The private number of units in a run of sealed blocks, on the train and on the test lane.
+    /// A private count of the units in a range of sealed blocks, on the train and on the test lane.
     UnitsCounted { stream: String, level: u32, first: u64, train: i64, test: i64 },
-    /// A question was answered. This whole note is what its charge released.
+    /// The result of a query. The whole note is what its charge released.
     QueryAnswered {
         stream: String,
-        /// The asker's own name for the question.
+        /// The idempotency key that the caller chose.
         key: String,
         sql: String,
         by: String,
         /// The number of the charge.
         charge: u64,
-        answer: Answer,
-        /// What was asked for beside the words; absent where an older program wrote the note.
+        answer: ResultTable,
+        /// The parameters of the query; absent in notes of older releases.
         #[serde(default, skip_serializing_if = "Option::is_none")]
-        asked: Option<Asked>,
+        asked: Option<QueryParameters>,
     },
-    /// The files of these retired blocks are no longer kept.
+    /// The files of these retired blocks are deleted.
     BlocksDeleted {
         stream: String,
         blocks: Vec<String>,
-        /// Who deleted them; absent where the stream's retention did.
+        /// Who deleted them; absent if the stream's retention did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// These files of quarantined rows are no longer kept.
+    /// These files of quarantined rows are deleted.
     QuarantineErased {
         stream: String,
         files: Vec<String>,
-        /// Who erased them; absent where the stream's retention did.
+        /// Who erased them; absent if the stream's retention did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
-    /// A pipeline was submitted, in milliseconds since 1970. Its run has the next number.
+    /// A pipeline is submitted, at a time in milliseconds since 1970. Its run gets the next number.
     RunSubmitted {
         stream: String,
         text: String,
         by: String,
         at: u64,
         terms: Terms,
-        /// The digest of the folder of code that came with it.
+        /// The digest of the code folder submitted with it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         code: Option<String>,
     },
-    /// The recurring pipeline of this name is not submitted again.
+    /// The recurring pipeline with this name is no longer resubmitted.
     RecurrenceStopped { stream: String, pipeline: String, by: String },
-    /// The roles of a member are suspended: every request of theirs on the stream is refused.
+    /// A member's roles are suspended: every request of the member on the stream is refused.
     MemberSuspended { stream: String, member: String, by: String, reason: String },
-    /// A suspended member has their roles back.
+    /// A suspended member's roles are restored.
     MemberReinstated { stream: String, member: String, by: String },
-    /// Something happened to a run.
+    /// A run takes a step.
     RunStepped { run: u64, step: Step },
-    /// A name for a version of a release from now on.
+    /// An alias points to this version from now on.
     AliasMoved { release: String, alias: String, version: u32, by: String },
-    /// A version is no longer offered. What it cost stays spent.
+    /// A version is withdrawn. Its cost stays spent.
     ReleaseWithdrawn { release: String, version: u32, by: String, reason: String },
 }
 
 impl Note {
-    /// All kinds a note of the catalog can have.
+    /// The kind of every note of the catalog.
     pub(crate) const KIND: &'static str = "catalog";
 
-    /// The body of the log's note.
+    /// Encodes the note as the body of a log record.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        // Strings, lists and bytes: there is nothing in a note that JSON cannot hold.
+        // Strings, lists and bytes always serialize to JSON.
         serde_json::to_vec(self).unwrap_or_default()
     }
 
-    /// The note in a body; nothing if this release does not know it.
+    /// Decodes a note; `None` if this release does not know it.
     pub(crate) fn from_bytes(body: &[u8]) -> Option<Self> {
         serde_json::from_slice(body).ok()
     }
 
-    /// Whether it is about runs and releases.
-    pub(crate) const fn is_of_works(&self) -> bool {
+    /// Whether the note concerns runs and releases.
+    pub(crate) const fn concerns_runs(&self) -> bool {
         matches!(
             self,
             Self::RunSubmitted { .. }
@@ -124,7 +124,7 @@ impl Note {
         )
     }
 
-    /// Who did it; nothing for what follows from something else.
+    /// The principal who caused the event; `None` if the engine did.
     pub(crate) fn by(&self) -> Option<&str> {
         match self {
             Self::RunStepped { .. } | Self::UnitsCounted { .. } => None,
@@ -143,7 +143,7 @@ impl Note {
         }
     }
 
-    /// The stream it speaks of; nothing for what is about a run or a release.
+    /// The stream of the note; `None` for notes that name only a run or a release.
     pub(crate) fn stream(&self) -> Option<&str> {
         match self {
             Self::RunStepped { .. } | Self::AliasMoved { .. } | Self::ReleaseWithdrawn { .. } => None,
@@ -183,7 +183,7 @@ mod hex {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::query::{Cell, Line, Which};
+    use crate::query::{BlockSelection, Cell, Line};
 
     #[test]
     fn a_note_is_read_back_as_it_was_written() {
@@ -192,10 +192,10 @@ mod tests {
         let secret = Some("00".to_owned());
         let cell = Cell { value: Some(1.5), low: Some(-1.0), high: None };
         let line = || Line { keys: vec!["card".to_owned()], cells: vec![cell] };
-        let answer = || Answer { keys: vec![by()], columns: vec![by()], confidence: 0.95, lines: vec![line()] };
+        let answer = || ResultTable { keys: vec![by()], columns: vec![by()], confidence: 0.95, lines: vec![line()] };
         let asked = |epsilon: Option<&str>, error: Option<&str>, blocks| {
             let [epsilon, error] = [epsilon, error].map(|text| text.map(str::to_owned));
-            Some(Asked { context: by(), epsilon, error, blocks })
+            Some(QueryParameters { context: by(), epsilon, error, blocks })
         };
         let answered = |asked| {
             let (stream, key, sql, by, answer) = (stream(), text(), text(), by(), answer());
@@ -223,9 +223,9 @@ mod tests {
             Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: Some(by()) },
             Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: None },
             answered(None),
-            answered(asked(Some("0.1"), None, Which::All)),
-            answered(asked(None, Some("0.30000000000000004"), Which::Between(i64::MIN, i64::MAX))),
-            answered(asked(None, None, Which::Named(blocks()))),
+            answered(asked(Some("0.1"), None, BlockSelection::All)),
+            answered(asked(None, Some("0.30000000000000004"), BlockSelection::Between(i64::MIN, i64::MAX))),
+            answered(asked(None, None, BlockSelection::Named(blocks()))),
         ] {
             assert_eq!(note.stream(), Some("taxi"));
             assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn what_this_release_does_not_know_is_no_note() {
+    fn unknown_notes_are_rejected() {
         for body in [
             &b""[..],
             b"{}",

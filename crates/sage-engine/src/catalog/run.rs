@@ -1,56 +1,57 @@
-//! Runs and releases, as a fold of their notes.
+//! The history of runs and releases, as a fold of their notes.
 //!
-//! A run is one submission of a pipeline with everything that happened to it. That its steps follow each other is
-//! checked by the state machine of `adapt`. A release is a run's accepted attempt, under the pipeline's name and the
-//! next version; it has no note of its own, so that there is never one without the other.
+//! A run is one submission of a pipeline and everything that happens to it. The state machine of `adapt` checks the
+//! order of its steps. A release is the accepted attempt of a run, under the pipeline's name and the next version
+//! number. It has no note of its own, so that neither exists without the other.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::{Misplaced, Note, Stream};
+use super::{InvalidNote, Note, Stream};
 use crate::adapt::{self, Attempt, End, Event, Verdict};
 use crate::pipeline::{Pipeline, Train};
 use crate::release::Kind;
 use crate::run::Report;
 
-/// Something that happened to a run.
+/// One step of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(tag = "step", rename_all = "kebab-case", deny_unknown_fields)]
 pub(crate) enum Step {
-    /// An attempt was chosen, on these blocks: first and last of each run of them, in the order of sealing.
+    /// An attempt was chosen on these blocks: (first, last) of each range, in sealing order.
     Chosen {
         attempt: Attempt,
         blocks: Vec<(u32, u32)>,
-        /// What it will take of each block, as the allocation counts.
+        /// What it takes from each block, in the units of the allocation.
         resources: [u64; 4],
     },
-    /// The ledger refused it.
+    /// The ledger refused the attempt.
     Refused,
-    /// It was charged.
+    /// The attempt was charged.
     Charged,
-    /// Its charge was taken back.
+    /// The charge was withdrawn before any row was read.
     Withdrawn,
-    /// It was lost after it may have read rows.
+    /// The attempt failed after it may have read rows.
     Lost { reason: String },
-    /// It was tested.
+    /// The attempt was validated.
     Judged { report: Report },
-    /// The run stopped without a verdict.
+    /// The run ended without a verdict.
     Ended {
         end: End,
-        /// Who stopped it, where a person did.
+        /// The principal who stopped it; absent if the engine did.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
 }
 
 impl Step {
-    /// The run ends by itself, not by a person's request.
+    /// A run that the engine ends, not a principal.
     pub(crate) const fn ended(end: End) -> Self {
         Self::Ended { end, by: None }
     }
 
+    /// The event of the run's state machine.
     pub(crate) fn event(&self) -> Event {
         match self {
             Self::Chosen { attempt, .. } => Event::Chosen(*attempt),
@@ -64,18 +65,18 @@ impl Step {
     }
 }
 
-/// An attempt of a run.
+/// An attempt of a run, with how it ended.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Try {
+pub(crate) struct AttemptRecord {
     pub(crate) attempt: Attempt,
     pub(crate) blocks: Vec<(u32, u32)>,
     pub(crate) resources: [u64; 4],
-    pub(crate) ended: Option<Ended>,
+    pub(crate) end: Option<AttemptEnd>,
 }
 
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) enum Ended {
+pub(crate) enum AttemptEnd {
     Refused,
     Withdrawn,
     Lost(String),
@@ -88,40 +89,40 @@ pub(crate) struct Run {
     pub(crate) pipeline: Pipeline,
     pub(crate) by: String,
     pub(crate) submitted: u64,
-    /// The digest of the code that was submitted with it.
+    /// The digest of the code submitted with it.
     pub(crate) code: Option<String>,
     pub(crate) terms: crate::plan::Terms,
     pub(crate) state: adapt::State,
-    pub(crate) tries: Vec<Try>,
+    pub(crate) attempts: Vec<AttemptRecord>,
 }
 
-/// A version of a release.
+/// One version of a release.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Released {
+pub(crate) struct ReleaseRecord {
     pub(crate) kind: Kind,
     pub(crate) run: u64,
     pub(crate) digest: String,
     pub(crate) withdrawn: Option<String>,
 }
 
-/// All runs and what they released.
+/// All runs and releases.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Works {
-    /// By their numbers, the first of which is one.
+pub(crate) struct RunHistory {
+    /// Indexed by run number minus one.
     runs: Vec<Arc<Run>>,
-    /// By name, the versions in order, the first of which is one.
-    releases: BTreeMap<String, Vec<Released>>,
+    /// The versions of each name, indexed by version minus one.
+    releases: BTreeMap<String, Vec<ReleaseRecord>>,
     aliases: BTreeMap<(String, String), u32>,
-    /// All versions that each alias has stood for, the newest last.
+    /// All versions that each alias has pointed to, newest last.
     moves: BTreeMap<(String, String), Vec<u32>>,
-    /// The stream that each pipeline name belongs to: that of the first run submitted under it.
+    /// The stream that owns each pipeline name: the stream of the first run submitted under it.
     owners: BTreeMap<String, String>,
-    /// Recurring pipelines that were stopped, with the number of runs at that time: later submissions recur again.
+    /// Stopped recurring pipelines, with the number of runs at that time. Later submissions recur again.
     stopped: BTreeMap<String, u64>,
 }
 
-impl Works {
-    /// The run of this number.
+impl RunHistory {
+    /// The run with this number.
     pub(crate) fn run(&self, run: u64) -> Option<&Arc<Run>> {
         self.runs.get(usize::try_from(run).ok()?.checked_sub(1)?)
     }
@@ -131,41 +132,41 @@ impl Works {
         (1..).zip(&self.runs)
     }
 
-    /// The run that was submitted last.
+    /// The run submitted last.
     pub(crate) fn newest(&self) -> Option<(u64, &Arc<Run>)> {
         Some((self.runs.len() as u64, self.runs.last()?))
     }
 
-    /// The stream that a pipeline name belongs to, if a run was ever submitted under it. Releases and aliases of the
-    /// name belong to that stream too. Submission decides, not release: it does not depend on rows.
+    /// The stream that owns a pipeline name and its releases and aliases, if a run was ever submitted under the name.
+    /// The first submission decides, not the first release, so that ownership does not depend on rows.
     pub(crate) fn owner(&self, name: &str) -> Option<&str> {
         self.owners.get(name).map(String::as_str)
     }
 
-    /// Whether the pipeline of this run is still submitted again when it is due.
+    /// Whether the pipeline of this run is resubmitted when it is due.
     pub(crate) fn recurs(&self, run: u64) -> bool {
         let recurring = self.run(run).filter(|own| own.pipeline.every.is_some());
         recurring.is_some_and(|own| self.stopped.get(&own.pipeline.name).is_none_or(|last| run > *last))
     }
 
-    /// The newest run of a pipeline name.
-    pub(crate) fn newest_of(&self, name: &str) -> Option<u64> {
+    /// The newest run under a pipeline name.
+    pub(crate) fn newest_run(&self, name: &str) -> Option<u64> {
         self.runs().filter(|(_, run)| run.pipeline.name == name).map(|(number, _)| number).last()
     }
 
-    /// All releases: name, version, and what is known of it.
-    pub(crate) fn releases(&self) -> impl Iterator<Item = (&str, u32, &Released)> {
+    /// All releases as (name, version, record).
+    pub(crate) fn releases(&self) -> impl Iterator<Item = (&str, u32, &ReleaseRecord)> {
         self.releases
             .iter()
             .flat_map(|(name, versions)| (1..).zip(versions).map(move |(v, one)| (name.as_str(), v, one)))
     }
 
     /// A version of a release.
-    pub(crate) fn release(&self, name: &str, version: u32) -> Option<&Released> {
+    pub(crate) fn release(&self, name: &str, version: u32) -> Option<&ReleaseRecord> {
         self.releases.get(name)?.get((version as usize).checked_sub(1)?)
     }
 
-    /// The version that an alias stands for. `latest` is the newest that is not withdrawn.
+    /// The version that an alias points to. `latest` is the newest version that is not withdrawn.
     pub(crate) fn alias(&self, name: &str, alias: &str) -> Option<u32> {
         if alias == "latest" {
             let newest = self.releases.get(name)?.iter().rposition(|release| release.withdrawn.is_none())?;
@@ -174,22 +175,22 @@ impl Works {
         self.aliases.get(&(name.to_owned(), alias.to_owned())).copied()
     }
 
-    /// The version that an alias stands for where only some versions may be seen: the one it was moved to last among
-    /// those. `latest` is the newest of them that is not withdrawn.
-    pub(crate) fn alias_among(&self, name: &str, alias: &str, shown: &dyn Fn(u32) -> bool) -> Option<u32> {
+    /// The version that an alias points to for a caller who sees only some versions: among those, the one it was moved
+    /// to last. `latest` is the newest visible version that is not withdrawn.
+    pub(crate) fn alias_among(&self, name: &str, alias: &str, visible: &dyn Fn(u32) -> bool) -> Option<u32> {
         let offered = |version: &u32| self.release(name, *version).is_some_and(|one| one.withdrawn.is_none());
         if alias == "latest" {
             let newest = u32::try_from(self.releases.get(name)?.len()).ok()?;
-            return (1..=newest).rev().find(|version| offered(version) && shown(*version));
+            return (1..=newest).rev().find(|version| offered(version) && visible(*version));
         }
         let moves = self.moves.get(&(name.to_owned(), alias.to_owned()))?;
-        moves.iter().rev().copied().find(|version| shown(*version)).filter(offered)
+        moves.iter().rev().copied().find(|version| visible(*version)).filter(offered)
     }
 
-    /// The aliases that a version has where only some versions may be seen.
-    pub(crate) fn aliases_among(&self, name: &str, version: u32, shown: &dyn Fn(u32) -> bool) -> Vec<String> {
+    /// The aliases of a version for a caller who sees only some versions.
+    pub(crate) fn aliases_among(&self, name: &str, version: u32, visible: &dyn Fn(u32) -> bool) -> Vec<String> {
         let own = self.moves.range((name.to_owned(), String::new())..).take_while(|((of, _), _)| of == name);
-        let named = own.filter(|((_, alias), _)| self.alias_among(name, alias, shown) == Some(version));
+        let named = own.filter(|((_, alias), _)| self.alias_among(name, alias, visible) == Some(version));
         named.map(|((_, alias), _)| alias.clone()).collect()
     }
 
@@ -199,7 +200,7 @@ impl Works {
         own.map(|((_, alias), _)| alias.clone()).collect()
     }
 
-    /// Whether the note is allowed at this point, on a stream if it names one.
+    /// Whether the note is valid as the next one. `stream` is the stream it names, if any.
     pub(super) fn allows(&self, note: &Note, stream: Option<&Stream>) -> bool {
         match note {
             Note::RunSubmitted { stream: name, text, at, terms, .. } => {
@@ -207,7 +208,7 @@ impl Works {
                 stream.is_some() && parsed.is_some_and(|pipeline| terms.plan(&pipeline, *at).is_ok())
             }
             Note::RecurrenceStopped { stream, pipeline, .. } => self.owner(pipeline) == Some(stream.as_str()),
-            Note::RunStepped { run, step } => self.run(*run).is_some_and(|own| follows(*run, own, step)),
+            Note::RunStepped { run, step } => self.run(*run).is_some_and(|own| is_valid_next_step(*run, own, step)),
             Note::AliasMoved { release, alias, version, .. } => {
                 alias != "latest" && self.release(release, *version).is_some_and(|one| one.withdrawn.is_none())
             }
@@ -218,75 +219,75 @@ impl Works {
         }
     }
 
-    /// Takes in a note that is allowed.
-    pub(super) fn apply(&mut self, note: Note) -> Result<(), Misplaced> {
+    /// Applies a note for which `allows` is true.
+    pub(super) fn apply(&mut self, note: Note) -> Result<(), InvalidNote> {
         match note {
             Note::RunSubmitted { text, by, at: submitted, terms, code, .. } => {
-                let pipeline = Pipeline::parse(&text).map_err(|_| Misplaced)?;
-                let plan = terms.plan(&pipeline, submitted).map_err(|_| Misplaced)?;
+                let pipeline = Pipeline::parse(&text).map_err(|_| InvalidNote)?;
+                let plan = terms.plan(&pipeline, submitted).map_err(|_| InvalidNote)?;
                 let state = adapt::State::new(plan);
                 self.owners.entry(pipeline.name.clone()).or_insert_with(|| pipeline.stream.clone());
-                self.runs.push(Arc::new(Run { pipeline, by, submitted, code, terms, state, tries: Vec::new() }));
+                self.runs.push(Arc::new(Run { pipeline, by, submitted, code, terms, state, attempts: Vec::new() }));
             }
             Note::RecurrenceStopped { pipeline, .. } => {
                 self.stopped.insert(pipeline, self.runs.len() as u64);
             }
             Note::RunStepped { run, step } => {
-                let place = usize::try_from(run).ok().and_then(|run| run.checked_sub(1)).ok_or(Misplaced)?;
-                let own = Arc::make_mut(self.runs.get_mut(place).ok_or(Misplaced)?);
-                own.state = own.state.clone().step(step.event()).map_err(|_| Misplaced)?;
+                let index = usize::try_from(run).ok().and_then(|run| run.checked_sub(1)).ok_or(InvalidNote)?;
+                let own = Arc::make_mut(self.runs.get_mut(index).ok_or(InvalidNote)?);
+                own.state = own.state.clone().step(step.event()).map_err(|_| InvalidNote)?;
                 if let Step::Judged { report: Report { release: Some(digest), .. } } = &step {
                     let kind = match own.pipeline.train {
                         Train::Statistic(_) => Kind::Statistic,
                         _ => Kind::Model,
                     };
-                    let release = Released { kind, run, digest: digest.clone(), withdrawn: None };
+                    let release = ReleaseRecord { kind, run, digest: digest.clone(), withdrawn: None };
                     self.releases.entry(own.pipeline.name.clone()).or_default().push(release);
                 }
-                own.take(step);
+                own.record_step(step);
             }
             Note::AliasMoved { release, alias, version, .. } => {
                 self.moves.entry((release.clone(), alias.clone())).or_default().push(version);
                 self.aliases.insert((release, alias), version);
             }
             Note::ReleaseWithdrawn { release, version, reason, .. } => {
-                let versions = self.releases.get_mut(&release).ok_or(Misplaced)?;
-                let place = (version as usize).checked_sub(1).ok_or(Misplaced)?;
-                versions.get_mut(place).ok_or(Misplaced)?.withdrawn = Some(reason);
+                let versions = self.releases.get_mut(&release).ok_or(InvalidNote)?;
+                let index = (version as usize).checked_sub(1).ok_or(InvalidNote)?;
+                versions.get_mut(index).ok_or(InvalidNote)?.withdrawn = Some(reason);
                 self.aliases.retain(|(of, _), at| *of != release || *at != version);
             }
-            _ => return Err(Misplaced),
+            _ => return Err(InvalidNote),
         }
         Ok(())
     }
 }
 
 impl Run {
-    /// The attempt that is under way, or was last.
-    pub(crate) fn last(&self) -> Option<&Try> {
-        self.tries.last()
+    /// The current attempt, or else the last one.
+    pub(crate) fn last(&self) -> Option<&AttemptRecord> {
+        self.attempts.last()
     }
 
-    fn take(&mut self, step: Step) {
-        let ended = match step {
+    fn record_step(&mut self, step: Step) {
+        let end = match step {
             Step::Chosen { attempt, blocks, resources } => {
-                self.tries.push(Try { attempt, blocks, resources, ended: None });
+                self.attempts.push(AttemptRecord { attempt, blocks, resources, end: None });
                 return;
             }
-            Step::Refused => Ended::Refused,
-            Step::Withdrawn => Ended::Withdrawn,
-            Step::Lost { reason } => Ended::Lost(reason),
-            Step::Judged { report } => Ended::Judged(report),
+            Step::Refused => AttemptEnd::Refused,
+            Step::Withdrawn => AttemptEnd::Withdrawn,
+            Step::Lost { reason } => AttemptEnd::Lost(reason),
+            Step::Judged { report } => AttemptEnd::Judged(report),
             Step::Charged | Step::Ended { .. } => return,
         };
-        if let Some(last) = self.tries.last_mut() {
-            last.ended = Some(ended);
+        if let Some(last) = self.attempts.last_mut() {
+            last.end = Some(end);
         }
     }
 }
 
-/// Whether a step can be the next one of a run.
-fn follows(run: u64, own: &Run, step: &Step) -> bool {
+/// Whether a step is valid as the next one of a run.
+fn is_valid_next_step(run: u64, own: &Run, step: &Step) -> bool {
     let sound = match step {
         Step::Chosen { blocks, attempt, .. } => {
             let rising = blocks.windows(2).all(|pair| pair[0].1 < pair[1].0);

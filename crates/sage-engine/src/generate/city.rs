@@ -1,7 +1,7 @@
-//! The made-up city: when people ride, where, how far, and how long it takes.
+//! The synthetic city: when and where rides begin, how far they go, and how long they take.
 //!
-//! The rhythm of the week, the speeds, and the spread of distances follow the green taxis of New York in
-//! 2023. Everything a ride needs is looked up in tables, which makes millions of rides a second possible.
+//! The weekly pattern, the speeds and the distribution of distances follow the green taxis of New York in 2023. All
+//! values come from lookup tables, which allows millions of rides per second.
 
 use super::random::{scramble, unit};
 
@@ -9,16 +9,16 @@ use super::random::{scramble, unit};
 pub(super) const WEEK: usize = 168;
 /// Zones along each side of the city.
 pub(super) const SIDE: usize = 16;
-/// How far a zone reaches, in degrees of longitude and latitude.
+/// The size of a zone in degrees of longitude and latitude.
 pub(super) const ZONE: (f32, f32) = (0.024, 0.018_5);
 /// The south-western corner.
 pub(super) const CORNER: (f32, f32) = (-74.12, 40.58);
-/// Two zones with an airport.
+/// The two zones with an airport.
 pub(super) const AIRPORTS: [usize; 2] = [4 * SIDE + 13, 11 * SIDE + 14];
-/// The weather, and how often it is so, in hundredths.
+/// The kinds of weather with their frequencies in percent.
 pub(super) const WEATHER: [(&str, u64); 4] = [("clear", 70), ("rain", 20), ("snow", 5), ("fog", 5)];
 
-/// Steps of a table that is looked up with a random number; it has one entry more, to look between.
+/// The steps of a quantile table, which has one more entry for interpolation.
 pub(super) const STEPS: usize = 4096;
 
 const RIDES: [[f64; 24]; 2] = [
@@ -43,33 +43,33 @@ const SPEED: [[f64; 24]; 2] = [
         10.7, 11.0, 11.4, 11.9, 12.2, 12.4,
     ],
 ];
-/// The speed at which a ride takes as long as its distance alone says.
+/// The speed at which the duration depends on the distance only.
 const COMMON_SPEED: f64 = 10.9;
-/// By how much the middle of the city slows down in dense traffic, from the centre outwards.
+/// The slowdown in dense traffic by ring, from the centre outwards.
 const RINGS: [f64; 4] = [0.95, 0.475, 0.0, -0.12];
-/// By how much each weather does; more so in dense traffic.
+/// The slowdown by weather; stronger in dense traffic.
 const SLIPPERY: [f64; 4] = [0.0, 0.33, 0.73, 0.17];
-/// The logarithm of a distance in miles has this mean and this standard deviation.
+/// The mean and standard deviation of the logarithm of the distance in miles.
 const DISTANCE: (f64, f64) = (0.72, 0.77);
-/// The logarithm of a duration in seconds is this polynomial of that of the distance, but for the rest.
+/// The coefficients of the logarithm of the duration in seconds, a polynomial of the logarithm of the distance.
 const DURATION: [f64; 3] = [5.80, 0.73, -0.021_5];
-/// What nothing explains: the standard deviation of the logarithm.
+/// The standard deviation of the unexplained part of the logarithm of the duration.
 const UNEXPLAINED: f64 = 0.35;
 
-/// The tables.
+/// The lookup tables.
 pub(super) struct City {
-    /// Zones, each as often as rides begin there.
+    /// Zones, repeated in proportion to the rides that begin there.
     pub(super) zones: Vec<u8>,
-    /// Each zone's ring, from the centre outwards.
+    /// The ring of each zone, from the centre outwards.
     pub(super) rings: Vec<u8>,
-    /// Distance, and how long it takes in common traffic, by the quantile of the distance.
+    /// Quantiles of the distance, and the durations at ordinary speed.
     pub(super) distances: Vec<f64>,
     pub(super) durations: Vec<f64>,
-    /// A factor for what nothing explains, by its quantile.
+    /// Quantiles of the unexplained factor.
     pub(super) chances: Vec<f64>,
     /// Directions: degrees of longitude and latitude for a mile on the road.
     pub(super) directions: Vec<(f32, f32)>,
-    /// How much longer a ride takes, by hour of the week, ring and weather.
+    /// The slowdown factor by hour of the week, ring and weather.
     slow: Vec<f64>,
 }
 
@@ -88,37 +88,37 @@ impl City {
             ((angle.cos() / 52.4 / 1.3) as f32, (angle.sin() / 69.0 / 1.3) as f32)
         };
         Self {
-            zones: zones(&rings),
+            zones: zone_table(&rings),
             distances: quantiles.iter().map(|z| logarithm(z).exp()).collect(),
             durations: quantiles.iter().map(duration).collect(),
             chances: quantiles.iter().map(|z| (UNEXPLAINED * z - UNEXPLAINED * UNEXPLAINED / 2.0).exp()).collect(),
             directions: (0..256).map(direction).collect(),
-            slow: slow(),
+            slow: slowdown_table(),
             rings,
         }
     }
 
-    /// How much longer a ride takes than its distance alone says.
-    pub(super) fn slow(&self, hour_of_week: usize, ring: u8, weather: u8) -> f64 {
+    /// The factor by which a ride takes longer than its distance implies.
+    pub(super) fn slowdown(&self, hour_of_week: usize, ring: u8, weather: u8) -> f64 {
         self.slow[(hour_of_week * RINGS.len() + usize::from(ring)) * WEATHER.len() + usize::from(weather)]
     }
 }
 
-/// How many rides begin in an hour, in some unit: by the hour of the week, the weather, and luck.
+/// The relative demand in an hour, by the hour of the week, the weather and a random factor.
 pub(super) fn demand(hour_of_week: usize, weather: u8, luck: f64) -> f64 {
     let day = hour_of_week / 24;
     let wet = [1.0, 1.12, 0.8, 1.0][usize::from(weather)];
     RIDES[usize::from(day >= 5)][hour_of_week % 24] * DAYS[day] * wet * (0.85 + 0.3 * luck)
 }
 
-/// The weather of an hour: it lasts for three.
+/// The weather of an hour. It changes every three hours.
 pub(super) fn weather(seed: u64, hour: i64) -> u8 {
     let mut drawn = (unit(scramble(seed ^ scramble(hour.div_euclid(3) as u64 ^ 0x77e4))) * 100.0) as u64;
-    for (place, (_, often)) in WEATHER.iter().enumerate() {
-        if drawn < *often {
-            return place as u8;
+    for (index, (_, weight)) in WEATHER.iter().enumerate() {
+        if drawn < *weight {
+            return index as u8;
         }
-        drawn -= often;
+        drawn -= weight;
     }
     0
 }
@@ -129,8 +129,8 @@ fn ring(zone: usize) -> u8 {
     [2.5, 4.5, 6.5].iter().filter(|&&limit| away >= limit).count() as u8
 }
 
-/// Busy zones more often than quiet ones.
-fn zones(rings: &[u8]) -> Vec<u8> {
+/// Zones in proportion to their demand.
+fn zone_table(rings: &[u8]) -> Vec<u8> {
     let weight = |zone: usize| {
         let airport = if AIRPORTS.contains(&zone) { 6.0 } else { 0.0 };
         [8.0, 5.0, 2.0, 1.0][usize::from(rings[zone])] + airport
@@ -145,24 +145,24 @@ fn zones(rings: &[u8]) -> Vec<u8> {
     zones
 }
 
-fn slow() -> Vec<f64> {
+fn slowdown_table() -> Vec<f64> {
     let mut table = Vec::with_capacity(WEEK * RINGS.len() * WEATHER.len());
     for hour in 0..WEEK {
         let traffic = COMMON_SPEED / SPEED[usize::from(hour / 24 >= 5)][hour % 24];
         let dense = traffic > 1.05;
         for (ring, slower) in RINGS.into_iter().enumerate() {
             // The centre is slow when traffic is dense; the outskirts are always fast.
-            let place = if dense || ring == 3 { slower } else { 0.0 };
+            let location = if dense || ring == 3 { slower } else { 0.0 };
             for slippery in SLIPPERY {
                 let wet = slippery * if dense { 1.5 } else { 0.6 };
-                table.push(traffic * (1.0 + place) * (1.0 + wet));
+                table.push(traffic * (1.0 + location) * (1.0 + wet));
             }
         }
     }
     table
 }
 
-/// The quantiles of the normal law at every step, by adding up its density; the ends are cut off.
+/// The quantiles of the normal distribution at every step, by integrating its density; the tails are cut off.
 fn normal_quantiles() -> Vec<f64> {
     const WIDTH: f64 = 1e-3;
     let density = |z: f64| (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();

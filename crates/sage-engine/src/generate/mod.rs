@@ -1,7 +1,7 @@
-//! Made-up streams of any size, for demonstrations, tests and measurements where no real rows are at hand.
+//! Synthetic streams of any size, for demonstrations, tests and benchmarks.
 //!
-//! The same seed gives the same rows, whatever the number of files and threads. Nothing here is random
-//! enough for privacy, and nothing here may be used where noise is meant.
+//! The same seed gives the same rows, whatever the number of files and threads. The random numbers are not secure and
+//! must never be used for noise.
 
 mod city;
 mod random;
@@ -9,4 +9,4 @@ mod taxi;
 mod write;
 
 pub use taxi::{CHUNK, DIRTY, Day, Taxi, TaxiError};
-pub use write::{STREAM_FILE, TAXI, WriteError, Written, write};
+pub use write::{STREAM_FILE, TAXI, WriteError, WrittenFiles, write};

@@ -1,6 +1,6 @@
-//! Random numbers for made-up rows: fast, repeatable, and unfit for anything secret.
+//! Random numbers for synthetic rows: fast, repeatable, and not secure.
 
-/// Scrambles a number so that neighbours have nothing in common.
+/// Hashes a number (SplitMix64), so that neighbouring numbers give unrelated results.
 pub(super) const fn scramble(number: u64) -> u64 {
     let word = number.wrapping_add(0x9e37_79b9_7f4a_7c15);
     let word = (word ^ (word >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -13,12 +13,12 @@ pub(super) fn unit(word: u64) -> f64 {
     (word >> 11) as f64 * (1.0 / 9_007_199_254_740_992.0)
 }
 
-/// A stream of words: xoshiro256++ with a state scrambled from a seed and a place.
+/// A xoshiro256++ generator, seeded from a seed and a stream number.
 pub(super) struct Random([u64; 4]);
 
 impl Random {
-    pub(super) const fn new(seed: u64, place: u64) -> Self {
-        let first = scramble(seed ^ scramble(place));
+    pub(super) const fn new(seed: u64, stream: u64) -> Self {
+        let first = scramble(seed ^ scramble(stream));
         let second = scramble(first);
         let third = scramble(second);
         Self([first, second, third, scramble(third)])

@@ -1,16 +1,15 @@
-//! Taxi rides: ten columns of context, two pairs of coordinates, and distance, duration and price.
+//! Synthetic taxi rides: ten context columns, two pairs of coordinates, and distance, duration and price.
 //!
-//! Rides come in the order of time, in the rhythm of the hours and the week. How long one takes depends on
-//! its distance, and on hour, weekday, place and weather together: the centre is slow only in dense
-//! traffic, and rain then most of all. So a linear model finds most of it, and one that sees combinations
-//! more: on rides within 2.5 hours, with the duration as a share of those, the mean squared error is 0.0074
-//! for the mean, 0.0031 for ridge regression on one-hots, and 0.0020 for a table of combinations, as
-//! `tests/generate` computes. On the real rides of 2023 it is 0.0075 and 0.0032 for the first two.
+//! Rides are in order of time and follow daily and weekly patterns. The duration depends on the distance and on the
+//! interaction of hour, weekday, location and weather: the centre is slow only in dense traffic, most of all in rain.
+//! So a linear model explains most of it, and a model with interactions more. On rides within 2.5 hours, with the
+//! duration normalised by those, the mean squared error is 0.0074 for the mean, 0.0031 for ridge regression on one-hot
+//! features, and 0.0020 for a table of combinations, as `tests/generate` computes. On the real rides of 2023 it is
+//! 0.0075 and 0.0032 for the first two.
 //!
-//! About one ride in a thousand each has no time, no passengers and payment, a negative duration, an absurd
-//! distance, or a price that is no number: [`DIRTY`] of 65,536 rides of each kind.
+//! About one ride in a thousand each has no time, no passengers and payment, a negative duration, an absurd distance,
+//! or a NaN price: [`DIRTY`] of 65,536 rides of each kind.
 
-use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
@@ -24,18 +23,18 @@ use arrow::datatypes::{DataType, Field, Schema, SchemaRef, TimeUnit};
 use super::city::{AIRPORTS, CORNER, City, SIDE, STEPS, WEATHER, WEEK, ZONE, demand, weather};
 use super::random::{Random, scramble, unit};
 
-/// Rides that are made together: each such range of rides has random numbers of its own.
+/// Rides per chunk. Each chunk has its own random numbers.
 pub const CHUNK: u64 = 65_536;
-/// Rides an hour where no end is given: 37 million a year.
-const AN_HOUR: u64 = 4_224;
-/// Of 65,536 rides so many are dirty in each of five ways.
+/// The default number of rides per hour: 37 million a year.
+const RIDES_PER_HOUR: u64 = 4_224;
+/// The number of rides of 65,536 that are dirty in each of five ways.
 pub const DIRTY: u64 = 65;
 const HOUR: i64 = 3_600_000_000;
 
 const PAYMENT: [(&str, u8); 4] = [("card", 166), ("cash", 83), ("free", 4), ("dispute", 3)];
 const PASSENGERS: [(i16, u8); 6] = [(1, 212), (2, 22), (5, 8), (3, 7), (6, 4), (4, 3)];
 
-/// A day: midnight, in Universal Time.
+/// A calendar day, starting at midnight UTC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Day(i32);
 
@@ -45,57 +44,48 @@ impl FromStr for Day {
     fn from_str(text: &str) -> Result<Self, TaxiError> {
         let date = chrono::NaiveDate::parse_from_str(text, "%Y-%m-%d").map_err(|_| TaxiError::Day)?;
         let days = date.signed_duration_since(chrono::NaiveDate::default()).num_days();
-        // Years in which every unit of time has room to spare.
+        // Years that every unit of time can represent.
         let days = i32::try_from(days).map_err(|_| TaxiError::Day)?;
         if (-36_524..84_006).contains(&days) { Ok(Self(days)) } else { Err(TaxiError::Day) }
     }
 }
 
-/// Why no rides can be made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// Why rides cannot be generated.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TaxiError {
-    /// Not a day.
+    /// The text is not a day in the allowed range.
+    #[error("a day is written as 2026-11-01, between the years 1870 and 2199")]
     Day,
-    /// None, or too many.
+    /// The number of rows is zero or too large.
+    #[error("the number of rows must be from 1 to 100,000,000,000")]
     Rows,
     /// The end is not after the start, or too far away.
+    #[error("the end must be a day after the start, and at most 100 years after it")]
     End,
 }
 
-impl fmt::Display for TaxiError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        to.write_str(match self {
-            Self::Day => "a day is written as 2026-11-01, between the years 1870 and 2199",
-            Self::Rows => "there can be from one row to 100,000,000,000",
-            Self::End => "the end must be a day after the start, and at most 100 years after it",
-        })
-    }
-}
-
-impl std::error::Error for TaxiError {}
-
-/// A stream of taxi rides.
+/// A synthetic stream of taxi rides.
 pub struct Taxi {
     rows: u64,
     seed: u64,
     /// The hour of the first ride, counted from 1970.
     first_hour: i64,
-    /// The demand of all hours up to each.
+    /// The cumulative demand of the hours.
     demands: Vec<f64>,
     city: City,
 }
 
 impl Taxi {
-    /// So many rides from a day on, about 4,200 an hour.
+    /// `rows` rides from a day on, about 4,200 per hour.
     ///
     /// # Errors
     /// When the number is out of range.
     pub fn new(rows: u64, start: Day, seed: u64) -> Result<Self, TaxiError> {
-        Self::over(rows, start, rows.div_ceil(AN_HOUR), seed)
+        Self::over(rows, start, rows.div_ceil(RIDES_PER_HOUR), seed)
     }
 
-    /// So many rides from a day on, up to the beginning of another.
+    /// `rows` rides from the start of one day to the start of another.
     ///
     /// # Errors
     /// When the number is out of range or the end is not after the start.
@@ -120,31 +110,31 @@ impl Taxi {
         Ok(Self { rows, seed, first_hour, demands, city: City::new() })
     }
 
-    /// How many rides there are.
+    /// The number of rides.
     pub const fn rows(&self) -> u64 {
         self.rows
     }
 
-    /// The instant, in microseconds since 1970, before which every ride is in the first so many chunks: a full hour.
+    /// The full hour, in microseconds since 1970, before which every ride is in the first `chunks` chunks.
     pub fn complete_until(&self, chunks: u64) -> i64 {
         let hours = self.demands.len() - 1;
         let rows = chunks.saturating_mul(CHUNK);
         let over = if rows >= self.rows {
             hours
         } else {
-            // Rounded as the rides themselves are, so that none of a later chunk lies before it.
+            // Rounded as the rides are, so that no ride of a later chunk is earlier.
             let reached = rows as f64 * (self.demands[hours] / self.rows as f64);
             self.demands.partition_point(|&demand| demand <= reached).saturating_sub(1)
         };
         (self.first_hour + over as i64) * HOUR
     }
 
-    /// How many chunks they come in.
+    /// The number of chunks.
     pub const fn chunks(&self) -> u64 {
         self.rows.div_ceil(CHUNK)
     }
 
-    /// All the rides, chunk by chunk.
+    /// All rides, chunk by chunk.
     pub fn batches(&self) -> impl Iterator<Item = RecordBatch> + '_ {
         (0..self.chunks()).map(|chunk| self.chunk(chunk))
     }
@@ -173,10 +163,10 @@ impl Taxi {
         ]))
     }
 
-    /// The rides of one chunk. Whoever makes it, and whenever, it is the same.
+    /// Generates the rides of one chunk, deterministically.
     ///
     /// # Panics
-    /// Never: the columns are made to the schema.
+    /// Never: the columns match the schema.
     pub fn chunk(&self, chunk: u64) -> RecordBatch {
         let first = chunk * CHUNK;
         let count = self.rows.saturating_sub(first).min(CHUNK);
@@ -186,31 +176,31 @@ impl Taxi {
         let scale = total / self.rows as f64;
         let mut hour = self.demands.partition_point(|&demand| demand <= first as f64 * scale).saturating_sub(1);
         let last = self.demands.len() - 2;
-        let sky_of = |hour: usize| weather(self.seed, self.first_hour + hour as i64);
-        let mut sky = sky_of(hour);
+        let weather_at = |hour: usize| weather(self.seed, self.first_hour + hour as i64);
+        let mut sky = weather_at(hour);
         for row in first..first + count {
-            // One ride in every equal share of the demand: in order without being sorted.
+            // One ride per equal share of the demand, so that rides are generated in order.
             let reached = (row as f64 + unit(random.word())) * scale;
             while hour < last && self.demands[hour + 1] <= reached {
                 hour += 1;
-                sky = sky_of(hour);
+                sky = weather_at(hour);
             }
             let (from, to) = (self.demands[hour], self.demands[hour + 1]);
             let within = ((reached - from) / (to - from) * HOUR as f64) as i64;
             let absolute = self.first_hour + hour as i64;
             rides.times.push(absolute * HOUR + within.clamp(0, HOUR - 1));
-            rides.ride(&self.city, &mut random, hour_of_week(absolute), sky);
+            rides.add_ride(&self.city, &mut random, hour_of_week(absolute), sky);
         }
         rides.finish()
     }
 }
 
-/// The hour of the week, from Monday, of an hour counted from 1970, which began on a Thursday.
+/// The hour of the week, from Monday, of an hour since 1970, which began on a Thursday.
 const fn hour_of_week(hour: i64) -> usize {
     (hour + 72).rem_euclid(WEEK as i64) as usize
 }
 
-/// The columns as they grow.
+/// Builders of the columns.
 struct Rides {
     times: Vec<i64>,
     vendors: Vec<i16>,
@@ -226,7 +216,7 @@ struct Rides {
     distances: Vec<f64>,
     durations: Vec<i32>,
     prices: Vec<f64>,
-    /// Rides without a time, and rides without passengers and payment.
+    /// The indices of rides without a time, and of rides without passengers and payment.
     timeless: Vec<usize>,
     empty: Vec<usize>,
 }
@@ -254,33 +244,33 @@ impl Rides {
     }
 
     /// Adds a ride that begins in this hour of the week, in this weather.
-    fn ride(&mut self, city: &City, random: &mut Random, hour: usize, sky: u8) {
-        let [place, road, small] = [random.word(), random.word(), random.word()];
-        let zone = usize::from(city.zones[(place & 0xfff) as usize]);
+    fn add_ride(&mut self, city: &City, random: &mut Random, hour: usize, sky: u8) {
+        let [pickup, road, small] = [random.word(), random.word(), random.word()];
+        let zone = usize::from(city.zones[(pickup & 0xfff) as usize]);
         let begin = (
-            CORNER.0 + ((zone % SIDE) as f32 + fraction(place >> 12)) * ZONE.0,
-            CORNER.1 + ((zone / SIDE) as f32 + fraction(place >> 28)) * ZONE.1,
+            CORNER.0 + ((zone % SIDE) as f32 + fraction(pickup >> 12)) * ZONE.0,
+            CORNER.1 + ((zone / SIDE) as f32 + fraction(pickup >> 28)) * ZONE.1,
         );
         let from_airport = AIRPORTS.contains(&zone);
         let mut step = (road & 0xfff) as usize;
         if from_airport {
-            // Nobody takes a taxi at an airport to get to the next corner.
+            // Rides from an airport are never short.
             step = STEPS / 2 + step / 2;
         }
         let between = f64::from(fraction(road >> 12));
-        let miles = look_up(&city.distances, step, between);
-        let direction = city.directions[(place >> 44 & 0xff) as usize];
+        let miles = interpolate(&city.distances, step, between);
+        let direction = city.directions[(pickup >> 44 & 0xff) as usize];
         let (end, other) = dropoff(begin, direction, miles as f32);
         let airport = from_airport || AIRPORTS.contains(&other);
-        let luck = look_up(&city.chances, (road >> 28 & 0xfff) as usize, f64::from(fraction(road >> 40)));
-        let usual = look_up(&city.durations, step, between);
-        let seconds = usual * city.slow(hour, city.rings[zone], sky) * luck;
+        let luck = interpolate(&city.chances, (road >> 28 & 0xfff) as usize, f64::from(fraction(road >> 40)));
+        let usual = interpolate(&city.durations, step, between);
+        let seconds = usual * city.slowdown(hour, city.rings[zone], sky) * luck;
         let toll = if airport { 5.0 } else { 0.0 };
         let price = 3.46 + 2.78 * miles + 0.395 / 60.0 * seconds + toll;
 
         self.vendors.push(1 + i16::from((small & 0xff) >= 33));
-        self.passengers.push(chosen(&PASSENGERS, (small >> 8) as u8));
-        self.payments.push(chosen_place(&PAYMENT, (small >> 16) as u8));
+        self.passengers.push(choose(&PASSENGERS, (small >> 8) as u8));
+        self.payments.push(choose_index(&PAYMENT, (small >> 16) as u8));
         let unusual = (small >> 24 & 0xff) < 9;
         self.rates.push(if airport { 2 } else { 1 + 4 * i16::from(unusual) });
         self.held.push((small >> 32 & 0xff) == 0);
@@ -299,12 +289,12 @@ impl Rides {
         self.durations.push(seconds as i32 + 1);
         self.prices.push(f64::from((price * 100.0 + 0.5) as i32) / 100.0);
         if small >> 48 < 5 * DIRTY {
-            self.soil((small >> 48) / DIRTY);
+            self.corrupt_last((small >> 48) / DIRTY);
         }
     }
 
-    /// Makes the last ride one that cannot be true.
-    fn soil(&mut self, way: u64) {
+    /// Corrupts the last ride in one of five ways.
+    fn corrupt_last(&mut self, way: u64) {
         let last = self.durations.len() - 1;
         match way {
             0 => self.timeless.push(last),
@@ -320,13 +310,13 @@ impl Rides {
         let without = |missing: &[usize]| {
             (!missing.is_empty()).then(|| {
                 let mut there = vec![true; count];
-                missing.iter().for_each(|&place| there[place] = false);
+                missing.iter().for_each(|&index| there[index] = false);
                 NullBuffer::new(BooleanBuffer::from(there))
             })
         };
         let payments = {
             let mut there = vec![true; count];
-            self.empty.iter().for_each(|&place| there[place] = false);
+            self.empty.iter().for_each(|&index| there[index] = false);
             let named = self.payments.iter().zip(there);
             StringArray::from_iter(named.map(|(&payment, there)| there.then(|| PAYMENT[usize::from(payment)].0)))
         };
@@ -353,7 +343,7 @@ impl Rides {
             Arc::new(Int32Array::from(self.durations)),
             Arc::new(Float64Array::from(self.prices)),
         ];
-        RecordBatch::try_new(Taxi::schema(), columns).expect("the columns are made to the schema")
+        RecordBatch::try_new(Taxi::schema(), columns).expect("the columns match the schema")
     }
 }
 
@@ -362,11 +352,11 @@ fn fraction(word: u64) -> f32 {
     f32::from(word as u16) * (1.0 / 65_536.0)
 }
 
-fn look_up(table: &[f64], step: usize, between: f64) -> f64 {
+fn interpolate(table: &[f64], step: usize, between: f64) -> f64 {
     table[step] + (table[step + 1] - table[step]) * between
 }
 
-/// Where a ride of so many miles ends, and the zone of it; at the edge of the city it turns.
+/// The end of a ride and its zone. Coordinates are clamped to the city.
 fn dropoff(begin: (f32, f32), direction: (f32, f32), miles: f32) -> ((f32, f32), usize) {
     let side = SIDE as f32;
     let east = ((begin.0 + direction.0 * miles - CORNER.0) / ZONE.0).clamp(0.0, side - 0.001);
@@ -375,17 +365,17 @@ fn dropoff(begin: (f32, f32), direction: (f32, f32), miles: f32) -> ((f32, f32),
     (end, north as usize * SIDE + east as usize)
 }
 
-/// One of several, each as often as it says, in 256ths.
-fn chosen<T: Copy>(of: &[(T, u8)], drawn: u8) -> T {
-    of[usize::from(chosen_place(of, drawn))].0
+/// A weighted choice, with weights in 256ths.
+fn choose<T: Copy>(of: &[(T, u8)], drawn: u8) -> T {
+    of[usize::from(choose_index(of, drawn))].0
 }
 
-fn chosen_place<T>(of: &[(T, u8)], mut drawn: u8) -> u8 {
-    for (place, (_, often)) in of.iter().enumerate() {
-        if drawn < *often {
-            return place as u8;
+fn choose_index<T>(of: &[(T, u8)], mut drawn: u8) -> u8 {
+    for (index, (_, weight)) in of.iter().enumerate() {
+        if drawn < *weight {
+            return index as u8;
         }
-        drawn -= often;
+        drawn -= weight;
     }
     0
 }

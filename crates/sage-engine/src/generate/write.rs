@@ -1,89 +1,82 @@
-//! Writes a made-up stream as Parquet: several files, each a contiguous piece of it.
+//! Writes a synthetic stream as Parquet files, each a contiguous part of it.
 //!
-//! It never touches a folder that has something in it. Files are made side by side, and which thread makes
-//! one changes nothing in it.
+//! It never writes to a folder that is not empty. Files are written in parallel, and their contents do not depend on
+//! the thread.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::{fmt, fs, io};
+use std::{fs, io};
 
 use parquet::arrow::ArrowWriter;
 use parquet::basic::Compression;
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
 
 use super::taxi::{CHUNK, Taxi};
+use crate::threads;
 
-/// The stream's file.
+/// The stream file.
 pub const TAXI: &str = include_str!("taxi.toml");
-/// How many files are written at a time.
+/// The number of files written in parallel.
 const THREADS: usize = 2;
-/// Rides in a file where nobody says how many files there are to be.
-const IN_A_FILE: u64 = 8_000_000;
-/// Rides in a row group.
-const IN_A_GROUP: usize = 8 * CHUNK as usize;
-/// The most files.
-const MOST: u64 = 10_000;
+/// The default number of rides per file.
+const ROWS_PER_FILE: u64 = 8_000_000;
+/// Rides per row group.
+const ROWS_PER_GROUP: usize = 8 * CHUNK as usize;
+/// The maximum number of files.
+const MAX_FILES: u64 = 10_000;
 
 /// Why a stream was not written.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The folder has something in it.
+    /// The folder is not empty.
+    #[error("{} is not empty, and nothing in it is overwritten; name a new folder", .folder.display())]
     NotEmpty {
         /// The folder.
         folder: PathBuf,
     },
-    /// So many files are not possible.
+    /// The number of files is out of range.
+    #[error(
+        "the number of files must be from 1 to {most}, with at least {rows} rows per file",
+        most = MAX_FILES,
+        rows = CHUNK
+    )]
     Files,
-    /// A file or folder cannot be made or written.
+    /// A file or folder cannot be created or written.
+    #[error("{} cannot be written: {error}; files written so far may be deleted", .path.display())]
     Unwritable {
-        /// Which.
+        /// The path.
         path: PathBuf,
-        /// What the system says.
+        /// The error of the operating system.
+        #[source]
         error: io::Error,
     },
 }
 
-impl fmt::Display for WriteError {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NotEmpty { folder } => {
-                write!(to, "{} is not empty, and nothing in it is overwritten; name a new folder", folder.display())
-            }
-            Self::Files => write!(to, "there can be from 1 to {MOST} files, each with {CHUNK} rows but for the last"),
-            Self::Unwritable { path, error } => {
-                write!(to, "{} cannot be written: {error}; what was written so far may be deleted", path.display())
-            }
-        }
-    }
-}
-
-impl std::error::Error for WriteError {}
-
-/// The file that describes the stream, for `sage stream create`. Ingesting a folder passes over such a name.
+/// The name of the stream file, for `sage stream create`. Ingesting a folder skips it.
 pub const STREAM_FILE: &str = "_stream.toml";
 
-/// What was written.
+/// The written files.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Written {
-    /// The files, in the order of time.
+pub struct WrittenFiles {
+    /// The files, in order of time.
     pub files: Vec<PathBuf>,
-    /// Their bytes.
+    /// Their total size.
     pub bytes: u64,
 }
 
-/// Writes the rides to a folder that is new or empty, to so many files, or as many as are good.
+/// Writes the rides to a new or empty folder, as `files` files or a suitable number.
 ///
 /// # Errors
 /// When the folder is not empty, the number of files is out of range, or something cannot be written.
-pub fn write(taxi: &Taxi, folder: &Path, files: Option<u64>) -> Result<Written, WriteError> {
+pub fn write(taxi: &Taxi, folder: &Path, files: Option<u64>) -> Result<WrittenFiles, WriteError> {
     let unwritable = |error| WriteError::Unwritable { path: folder.to_owned(), error };
-    // A chunk is not divided, so there are no more files than chunks.
-    let wanted = files.unwrap_or_else(|| taxi.rows().div_ceil(IN_A_FILE).next_multiple_of(THREADS as u64));
+    // A chunk is not split, so there are at most as many files as chunks.
+    let wanted = files.unwrap_or_else(|| taxi.rows().div_ceil(ROWS_PER_FILE).next_multiple_of(THREADS as u64));
     let count = match files {
-        Some(count) if count == 0 || count > MOST.min(taxi.chunks()) => return Err(WriteError::Files),
-        _ => wanted.clamp(1, MOST.min(taxi.chunks())),
+        Some(count) if count == 0 || count > MAX_FILES.min(taxi.chunks()) => return Err(WriteError::Files),
+        _ => wanted.clamp(1, MAX_FILES.min(taxi.chunks())),
     };
     fs::create_dir_all(folder).map_err(unwritable)?;
     if fs::read_dir(folder).map_err(unwritable)?.next().is_some() {
@@ -106,7 +99,7 @@ pub fn write(taxi: &Taxi, folder: &Path, files: Option<u64>) -> Result<Written, 
         }
     };
     let outcomes: Vec<Result<Vec<(PathBuf, u64)>, WriteError>> = std::thread::scope(|scope| {
-        let workers: Vec<_> = (0..THREADS).map(|_| scope.spawn(work)).collect();
+        let workers: Vec<_> = (0..threads()).map(|_| scope.spawn(work)).collect();
         let failed = || WriteError::Unwritable { path: folder.to_owned(), error: io::ErrorKind::Other.into() };
         workers.into_iter().map(|worker| worker.join().unwrap_or_else(|_| Err(failed()))).collect()
     });
@@ -115,7 +108,7 @@ pub fn write(taxi: &Taxi, folder: &Path, files: Option<u64>) -> Result<Written, 
     let description = folder.join(STREAM_FILE);
     fs::write(&description, TAXI).map_err(|error| WriteError::Unwritable { path: description, error })?;
     let bytes = done.iter().map(|(_, bytes)| bytes).sum();
-    Ok(Written { files: done.into_iter().map(|(path, _)| path).collect(), bytes })
+    Ok(WrittenFiles { files: done.into_iter().map(|(path, _)| path).collect(), bytes })
 }
 
 fn write_file(taxi: &Taxi, chunks: std::ops::Range<u64>, path: &Path) -> io::Result<u64> {
@@ -128,14 +121,14 @@ fn write_file(taxi: &Taxi, chunks: std::ops::Range<u64>, path: &Path) -> io::Res
     Ok(file.metadata()?.len())
 }
 
-/// What is fast to write and still small: names and small numbers as dictionaries, the rest as it is.
+/// Parquet settings that are fast to write: dictionaries for names and small numbers, the rest plain.
 fn properties() -> WriterProperties {
     let mut properties = WriterProperties::builder()
         .set_compression(Compression::UNCOMPRESSED)
         .set_dictionary_enabled(false)
         .set_statistics_enabled(EnabledStatistics::None)
         .set_column_statistics_enabled("pickup".into(), EnabledStatistics::Chunk)
-        .set_max_row_group_row_count(Some(IN_A_GROUP));
+        .set_max_row_group_row_count(Some(ROWS_PER_GROUP));
     for column in ["vendor", "passengers", "payment", "rate_code", "weather", "pickup_zone", "dropoff_zone"] {
         properties = properties.set_column_dictionary_enabled(column.into(), true);
     }

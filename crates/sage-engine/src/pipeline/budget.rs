@@ -1,68 +1,68 @@
-//! The `[budget]` and `[adapt]` of a pipeline's file: what an attempt costs, and how attempts follow each other.
+//! The tables `[budget]` and `[adapt]` of a pipeline file: the cost of an attempt, and the order of attempts.
 //!
-//! Costs are decimal text, turned into the kernel's integers; none passes through a float.
+//! Costs are decimal texts, converted to the kernel's integers without passing through a float.
 
 use sage_kernel::{Delta, Epsilon, Rate};
 
-use super::parts::{read_count, read_width, without};
+use super::parts::{forbid_keys, read_count, read_width};
 use crate::adapt::{Limits, Mode, Plan, PlanError, RiskSchedule, Strategy, Units};
 use crate::document::{DocumentError, Section};
 use crate::stream::Width;
 
-/// What parts of an attempt's cost its stages get.
+/// The share of an attempt's cost that each stage gets.
 ///
-/// On the train lane `features`, `train` and `reject` add up to at most one; `validate` has the test lane to
-/// itself, whose units are others.
+/// `features`, `train` and `reject` share the train lane and add up to at most one. `validate` has the test lane, with
+/// other units, to itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shares {
-    /// For features that are computed from rows.
+    /// For features computed from rows.
     pub features: Rate,
     /// For the model or the statistic.
     pub train: Rate,
-    /// For knowing that no model of the kind can do it.
+    /// For the certificate that no model of this class reaches the target.
     pub reject: Rate,
-    /// For the test.
+    /// For the validation on the test lane.
     pub validate: Rate,
 }
 
-/// What an attempt costs.
+/// The cost of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// ε of the first attempt; without it a sixty-fourth of what the stream's blocks have.
+    /// ε of the first attempt. Default: 1/64 of a block's budget.
     pub epsilon0: Option<Epsilon>,
-    /// The most that ε of an attempt may grow to; without it all that the allocation allows.
+    /// The largest ε of an attempt. Default: whatever the allocation allows.
     pub epsilon_max: Option<Epsilon>,
-    /// δ of each attempt; without it a thousandth of the stream's.
+    /// δ of each attempt. Default: 1/1000 of the stream's δ.
     pub delta: Option<Delta>,
-    /// How it is shared.
+    /// How the stages share the cost.
     pub shares: Shares,
 }
 
-/// How attempts follow each other.
+/// How the attempts of a run follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Adaptation {
-    /// What is made larger after an attempt that was not enough.
+    /// Whether more data or more budget comes first after an attempt that was not enough.
     pub strategy: Strategy,
-    /// How much of its allocation an attempt takes.
+    /// How much of its allocation an attempt uses.
     pub mode: Mode,
-    /// How the chance of a wrong verdict is spent over attempts.
+    /// How the risk of a wrong verdict is divided over the attempts.
     pub risk: RiskSchedule,
-    /// The most attempts.
+    /// The maximum number of attempts.
     pub attempts: Option<u32>,
-    /// The most times that the window may double.
+    /// How often the window may double.
     pub data_doublings: u32,
-    /// After how long it gives up. Where a file does not say, a default is set when it is submitted.
+    /// When the run gives up. Without a value, submission sets a default.
     pub timeout: Option<Width>,
 }
 
-/// Which stages a pipeline has, and so which shares mean something.
+/// The stages that a pipeline has, which decide the shares that apply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Stages {
-    /// Some feature is computed from rows.
+    /// A feature is computed from rows.
     pub(super) features: bool,
-    /// It can be rejected.
+    /// The pipeline can be rejected.
     pub(super) reject: bool,
-    /// It is tested on the test lane.
+    /// The result is validated on the test lane.
     pub(super) validate: bool,
 }
 
@@ -73,15 +73,16 @@ const DOUBLINGS_DEFAULT: u32 = 6;
 const SHARE: &str = "a decimal from 0 to 1, such as 0.1";
 
 impl Shares {
-    /// What stages get where a file says nothing: a tenth each for features and for rejecting, if there are
-    /// such, the rest of the train lane for training, and the whole test lane for the test.
+    /// The default split: a tenth each for features and rejection if the pipeline has these stages, the rest of the
+    /// train lane for training, and the whole test lane for validation.
     fn defaults(stages: Stages) -> Self {
-        let [features, reject, validate] = ["features", "reject", "validate"].map(|key| Self::default_of(key, stages));
+        let [features, reject, validate] =
+            ["features", "reject", "validate"].map(|key| Self::default_share(key, stages));
         let rest = Rate::LIMIT.units() - features.units() - reject.units();
         Self { features, train: Rate::from_units(rest).unwrap_or(Rate::ZERO), reject, validate }
     }
 
-    fn default_of(key: &str, stages: Stages) -> Rate {
+    fn default_share(key: &str, stages: Stages) -> Rate {
         let tenth = Rate::from_units(Rate::LIMIT.units() / 10).unwrap_or(Rate::ZERO);
         match key {
             "features" if stages.features => tenth,
@@ -95,26 +96,24 @@ impl Shares {
         let Some(section) = budget.section("split")? else { return Ok(Self::defaults(stages)) };
         section.only(&["features", "train", "validate", "reject"])?;
         let stage = |key: &str, has: bool, why: &str| match has || !section.has(key) {
-            true => share(&section, key).map(|share| share.unwrap_or_else(|| Self::default_of(key, stages))),
-            false if share(&section, key)? == Some(Rate::ZERO) => Ok(Rate::ZERO),
-            false => without(&section, &[key], why).map(|()| Rate::ZERO),
+            true => read_share(&section, key).map(|share| share.unwrap_or_else(|| Self::default_share(key, stages))),
+            false if read_share(&section, key)? == Some(Rate::ZERO) => Ok(Rate::ZERO),
+            false => forbid_keys(&section, &[key], why).map(|()| Rate::ZERO),
         };
         let features = stage("features", stages.features, "no feature is computed from rows")?;
         let reject = stage("reject", stages.reject, "[validate] has no reject = true")?;
-        let validate = stage("validate", stages.validate, "nothing is tested on the test lane")?;
+        let validate = stage("validate", stages.validate, "the pipeline has no validation on the test lane")?;
         for (key, has, share) in [
             ("features", stages.features, features),
             ("reject", stages.reject, reject),
             ("validate", stages.validate, validate),
         ] {
             if has && share == Rate::ZERO {
-                return Err(
-                    section.wrong(key, "above 0: the pipeline has this stage, and without budget it does nothing")
-                );
+                return Err(section.wrong(key, "above 0: the pipeline has this stage, which needs budget"));
             }
         }
         let rest = Rate::LIMIT.units().checked_sub(features.units() + reject.units());
-        let train = match share(&section, "train")? {
+        let train = match read_share(&section, "train")? {
             Some(train) => Some(train).filter(|train| rest.is_some_and(|rest| train.units() <= rest)),
             None => rest.and_then(Rate::from_units),
         };
@@ -122,23 +121,24 @@ impl Shares {
             Some(train) => Ok(Self { features, train, reject, validate }),
             None => Err(budget.wrong(
                 "split",
-                "a table whose train is above 0 and, with features and reject, at most 1; validate stands alone",
+                "a table whose train is above 0 and, with features and reject, at most 1; validate is separate, because it \
+                 uses the test lane",
             )),
         }
     }
 }
 
-fn share(section: &Section<'_>, key: &str) -> Result<Option<Rate>, DocumentError> {
+fn read_share(section: &Section<'_>, key: &str) -> Result<Option<Rate>, DocumentError> {
     let Some(text) = section.decimal(key, SHARE)? else { return Ok(None) };
-    // Rounded down, so that shares which add up to at most one in decimals do so in units.
+    // Rounded down, so that shares which add up to at most one as decimals do so in units.
     Rate::ceiling(&text).map(Some).map_err(|error| section.wrong(key, format!("{SHARE} (this is {error})")))
 }
 
 impl Budget {
     pub(super) fn read(section: &Section<'_>, stages: Stages) -> Result<Self, DocumentError> {
         section.only(&["epsilon0", "epsilon_max", "delta", "split"])?;
-        let epsilon0 = epsilon(section, "epsilon0")?;
-        let epsilon_max = epsilon(section, "epsilon_max")?;
+        let epsilon0 = read_epsilon(section, "epsilon0")?;
+        let epsilon_max = read_epsilon(section, "epsilon_max")?;
         if let (Some(first), Some(most)) = (epsilon0, epsilon_max)
             && first > most
         {
@@ -155,7 +155,7 @@ impl Budget {
         Ok(Self { epsilon0, epsilon_max, delta, shares: Shares::read(section, stages)? })
     }
 
-    /// What stands where a file has no `[budget]`.
+    /// The defaults for a file without `[budget]`.
     pub(super) fn defaults(stages: Stages) -> Self {
         Self { epsilon0: None, epsilon_max: None, delta: None, shares: Shares::defaults(stages) }
     }
@@ -179,7 +179,7 @@ impl Budget {
     }
 }
 
-fn epsilon(section: &Section<'_>, key: &str) -> Result<Option<Epsilon>, DocumentError> {
+fn read_epsilon(section: &Section<'_>, key: &str) -> Result<Option<Epsilon>, DocumentError> {
     const EPSILON: &str = "a decimal above zero, such as \"0.05\"";
     let Some(text) = section.decimal(key, EPSILON)? else { return Ok(None) };
     let epsilon =
@@ -188,7 +188,7 @@ fn epsilon(section: &Section<'_>, key: &str) -> Result<Option<Epsilon>, Document
 }
 
 impl Adaptation {
-    /// What stands where a file says nothing.
+    /// The defaults for a file without `[adapt]`.
     pub const DEFAULT: Self = Self {
         strategy: Strategy::Frugal,
         mode: Mode::Conserve,
@@ -198,11 +198,11 @@ impl Adaptation {
         timeout: None,
     };
 
-    /// The plan of a pipeline that was submitted at this time, in milliseconds, and starts with `first`, cost and
-    /// blocks, and may go up to `most`.
+    /// The adaptation plan of a pipeline submitted at this time, in milliseconds. `first` is the (cost, blocks) of the
+    /// first attempt, `most` the upper limit of both.
     ///
     /// # Errors
-    /// When a number is zero, or the first attempt is already beyond the limits.
+    /// When a number is zero, or the first attempt exceeds the limits.
     pub fn plan(&self, first: (u64, u32), most: (u64, u32), units: Units, submitted: u64) -> Result<Plan, PlanError> {
         let timeout = self.timeout.map(|width| width.microseconds().unsigned_abs() / 1_000);
         let limits = Limits {
@@ -218,7 +218,7 @@ impl Adaptation {
     pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         section.only(&["strategy", "mode", "risk", "attempts", "data_doublings", "timeout"])?;
         let default = Self::DEFAULT;
-        const ATTEMPTS: &str = "a whole number from 1 to 1000: the most attempts";
+        const ATTEMPTS: &str = "a whole number from 1 to 1000: the maximum number of attempts";
         const DOUBLINGS: &str = "a whole number from 0 to 30: how often the window may double";
         let attempts = match section.has("attempts") {
             true => Some(read_count(section, "attempts", 1000, ATTEMPTS)?),
@@ -233,7 +233,7 @@ impl Adaptation {
         };
         let risk = section.choice("risk", &RISKS, Some(default.risk))?;
         if risk == RiskSchedule::Even && attempts.is_none() {
-            return Err(section.missing("attempts", format!("{ATTEMPTS}; an even risk is divided by it")));
+            return Err(section.missing("attempts", format!("{ATTEMPTS}; risk = \"even\" divides the risk by it")));
         }
         Ok(Self {
             strategy: section.choice("strategy", &STRATEGIES, Some(default.strategy))?,

@@ -1,12 +1,12 @@
-//! The features of a pipeline: what a model sees of a row.
+//! The features of a pipeline: the inputs that a model gets from a row.
 //!
-//! Encoders have public parameters alone. The one kind of feature that is computed from rows is the mean of a
-//! group; it is paid for out of the attempt's budget.
+//! Encoders have public parameters only. The one kind of feature that is computed from rows is the mean of a group; the
+//! attempt pays for it from its budget.
 
-use super::parts::{Bounds, KEYS_LIMIT, Keys, read_count, read_number, read_release, read_sql, without};
+use super::parts::{Bounds, KEYS_LIMIT, Keys, forbid_keys, read_count, read_number, read_release, read_sql};
 use crate::document::{DocumentError, Section, Shape, quoted};
 
-/// Where a feature's value comes from.
+/// The source of a feature's value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Source {
     /// A column of the stream.
@@ -15,10 +15,10 @@ pub enum Source {
     Sql(String),
 }
 
-/// What a model sees.
+/// A feature: a value and its encoding.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Feature {
-    /// A number, clipped to bounds and brought to the range from 0 to 1.
+    /// A number, clipped to bounds and scaled to [0, 1].
     Scale {
         /// The value.
         of: Source,
@@ -27,62 +27,63 @@ pub enum Feature {
         /// The rule for missing values.
         missing: Missing,
     },
-    /// An input for each category; what is none of them, or missing, is a category of its own.
+    /// One-hot encoding, with one more input for unknown and missing categories.
     OneHot {
         /// The value.
         of: Source,
         /// The categories.
         keys: Keys,
     },
-    /// An input for each range between edges.
+    /// One-hot encoding of the range between edges that the number falls into.
     Bucket {
         /// The value.
         of: Source,
-        /// The edges, growing.
+        /// The edges, in ascending order.
         edges: Vec<f64>,
     },
-    /// An input for each value of a hash.
+    /// One-hot encoding of a hash of the value.
     Hash {
         /// The value.
         of: Source,
-        /// How many values the hash has.
-        places: u32,
+        /// The number of hash buckets.
+        buckets: u32,
     },
-    /// An input for each pair of categories of two features above.
+    /// One-hot encoding of the pairs of categories of two earlier features.
     Cross {
         /// The two features.
         of: [String; 2],
-        /// How many values a hash of the pairs has; without it every pair is an input.
-        places: Option<u32>,
+        /// The number of buckets if pairs are hashed; `None` gives each pair an input.
+        buckets: Option<u32>,
     },
-    /// The private mean of a value over the rows with the same key, brought to the range from 0 to 1.
+    /// The private mean of a value over the rows with the same key, scaled to [0, 1].
     GroupMean {
         /// The value: an SQL expression.
         of: String,
         /// The key: an SQL expression.
         by: String,
-        /// Which keys there are.
+        /// The list of keys.
         keys: Keys,
         /// The bounds of the value.
         bounds: Bounds,
     },
-    /// What a released table of group means has for the row's key, brought to the range from 0 to 1.
+    /// The row's entry in a released table of group means, scaled to [0, 1].
     Released(ReleasedTable),
 }
 
-/// What becomes of a row whose number is missing: null, NaN or infinite.
+/// How a missing number (null, NaN or infinite) is handled.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Missing {
-    /// The row is left out of training and of the test, and has no prediction.
+    /// The row is excluded from training and validation, and has no prediction.
     #[default]
     LeftOut,
-    /// The model has one more input, 1 where the number is missing and 0 elsewhere; the number is at its low bound.
+    /// The model has one more input, 1 where the number is missing and 0 elsewhere. The number is set to its lower
+    /// bound.
     Indicator,
-    /// The number is this constant, within its bounds.
+    /// The number is replaced by this constant, which is within its bounds.
     Constant(f64),
 }
 
-/// A table that was released before: looking at it again costs nothing.
+/// A released table. Using it again costs nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ReleasedTable {
     /// Its name with its version, such as `speed-by-hour@2`.
@@ -95,7 +96,7 @@ pub struct ReleasedTable {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Features(pub Vec<(String, Feature)>);
 
-/// More features than a person writes down.
+/// The maximum number of features.
 const FEATURES_LIMIT: usize = 4096;
 
 #[derive(Clone, Copy)]
@@ -111,16 +112,16 @@ const ENCODERS: [(&str, Encoder); 4] =
 const NAME: &str = "a text of 1 to 128 characters without control characters that no other feature has";
 
 impl Feature {
-    /// How many inputs it has, where it is one category of several; one more for what is none of them.
-    pub fn places(&self, features: &Features) -> Option<u64> {
+    /// The number of categories, including the one for unknown values; `None` for a feature that is a number.
+    pub fn category_count(&self, features: &Features) -> Option<u64> {
         match self {
             Self::OneHot { keys, .. } => Some(u64::from(keys.count()) + 1),
             Self::Bucket { edges, .. } => Some(edges.len() as u64 + 2),
-            Self::Hash { places, .. } => Some(u64::from(*places) + 1),
-            Self::Cross { places: Some(places), .. } => Some(u64::from(*places)),
-            Self::Cross { of, places: None } => {
-                // Crosses are not crossed again, so this goes one level deep.
-                let one = |name: &String| features.get(name).filter(|one| !one.is_cross())?.places(features);
+            Self::Hash { buckets, .. } => Some(u64::from(*buckets) + 1),
+            Self::Cross { buckets: Some(buckets), .. } => Some(u64::from(*buckets)),
+            Self::Cross { of, buckets: None } => {
+                // Crosses are not crossed again, so the recursion is one level deep.
+                let one = |name: &String| features.get(name).filter(|one| !one.is_cross())?.category_count(features);
                 one(&of[0])?.checked_mul(one(&of[1])?)
             }
             Self::Scale { .. } | Self::GroupMean { .. } | Self::Released(_) => None,
@@ -151,8 +152,12 @@ impl Feature {
         let feature = if section.has("cross") {
             read_cross(section, before)?
         } else if section.has("group_mean") {
-            without(section, &["column", "sql", "scale", "onehot", "bucket", "hash"], "a group_mean is one by itself")?;
-            without(section, &["missing"], "rows without the value are in no mean, and a missing key is a group")?;
+            forbid_keys(
+                section,
+                &["column", "sql", "scale", "onehot", "bucket", "hash"],
+                "a group_mean takes group_mean, by, keys and bounds",
+            )?;
+            forbid_keys(section, &["missing"], "rows without the value are in no mean, and a missing key is a group")?;
             Self::GroupMean {
                 of: read_sql(section, "group_mean")?,
                 by: read_sql(section, "by")?,
@@ -161,14 +166,15 @@ impl Feature {
             }
         } else if section.has("release") {
             let others = ["column", "sql", "scale", "onehot", "bucket", "hash", "missing", "keys", "bounds"];
-            without(section, &others, "a released table has its own")?;
+            forbid_keys(section, &others, "the released table defines its own keys and bounds")?;
             Self::Released(ReleasedTable { release: read_release(section, "release")?, by: read_sql(section, "by")? })
         } else {
-            without(section, &["by", "keys", "bounds"], "they belong to a group_mean")?;
+            forbid_keys(section, &["by", "keys", "bounds"], "they belong to a group_mean")?;
             read_encoded(section)?
         };
         let name = section.optional_text("name", NAME)?.map(str::to_owned).or_else(|| feature.default_name());
-        let name = name.ok_or_else(|| section.missing("name", format!("{NAME}; an expression has none by itself")))?;
+        let name =
+            name.ok_or_else(|| section.missing("name", format!("{NAME}; a feature with sql has no default name")))?;
         let fine = !name.is_empty() && name.chars().count() <= 128 && !name.chars().any(char::is_control);
         if !fine || before.get(&name).is_some() {
             return Err(match section.has("name") {
@@ -199,16 +205,16 @@ impl Feature {
 
     fn write(&self) -> String {
         match self {
-            Self::Scale { of, bounds, missing } => format!("{}, scale = {bounds}{}", source(of), missing.write()),
-            Self::OneHot { of, keys } => format!("{}, onehot = {keys}", source(of)),
+            Self::Scale { of, bounds, missing } => format!("{}, scale = {bounds}{}", write_source(of), missing.write()),
+            Self::OneHot { of, keys } => format!("{}, onehot = {keys}", write_source(of)),
             Self::Bucket { of, edges } => {
                 let edges: Vec<String> = edges.iter().map(|edge| format!("{edge:?}")).collect();
-                format!("{}, bucket = [{}]", source(of), edges.join(", "))
+                format!("{}, bucket = [{}]", write_source(of), edges.join(", "))
             }
-            Self::Hash { of, places } => format!("{}, hash = {places}", source(of)),
-            Self::Cross { of: [one, two], places } => {
-                let places = places.map_or_else(String::new, |places| format!(", hash = {places}"));
-                format!("cross = [{}, {}]{places}", quoted(one), quoted(two))
+            Self::Hash { of, buckets } => format!("{}, hash = {buckets}", write_source(of)),
+            Self::Cross { of: [one, two], buckets } => {
+                let buckets = buckets.map_or_else(String::new, |buckets| format!(", hash = {buckets}"));
+                format!("cross = [{}, {}]{buckets}", quoted(one), quoted(two))
             }
             Self::Released(ReleasedTable { release, by }) => {
                 format!("release = {}, by = {}", quoted(release), quoted(by))
@@ -224,7 +230,7 @@ impl Feature {
 impl Missing {
     fn read(section: &Section<'_>, bounds: Bounds) -> Result<Self, DocumentError> {
         let allowed = format!(
-            "\"left-out\" (the row is), \"indicator\" (one more input), or a number from {:?} to {:?} that stands for it",
+            "\"left-out\" (exclude the row), \"indicator\" (add an input), or a number from {:?} to {:?} to replace it",
             bounds.low(),
             bounds.high()
         );
@@ -242,7 +248,7 @@ impl Missing {
         }
     }
 
-    /// The key with its value; nothing for the default.
+    /// The TOML key with its value; empty for the default.
     fn write(self) -> String {
         match self {
             Self::LeftOut => String::new(),
@@ -252,7 +258,7 @@ impl Missing {
     }
 }
 
-fn source(of: &Source) -> String {
+fn write_source(of: &Source) -> String {
     match of {
         Source::Column(column) => format!("column = {}", quoted(column)),
         Source::Sql(sql) => format!("sql = {}", quoted(sql)),
@@ -277,7 +283,7 @@ fn read_encoded(section: &Section<'_>) -> Result<Feature, DocumentError> {
         return Err(section.missing("scale", how));
     };
     if let Some((second, _)) = encoders.next() {
-        return Err(section.wrong(second, format!("left out: a feature is encoded in one way, and `{key}` is one")));
+        return Err(section.wrong(second, format!("left out: a feature has one encoding, and `{key}` is given")));
     }
     if !matches!(encoder, Encoder::Scale) {
         section.choice("missing", &[("category", ())], Some(()))?;
@@ -289,16 +295,16 @@ fn read_encoded(section: &Section<'_>) -> Result<Feature, DocumentError> {
         }
         Encoder::OneHot => Feature::OneHot { of, keys: Keys::read(section, "onehot")? },
         Encoder::Bucket => Feature::Bucket { of, edges: read_edges(section)? },
-        Encoder::Hash => Feature::Hash { of, places: read_hash(section)? },
+        Encoder::Hash => Feature::Hash { of, buckets: read_hash(section)? },
     })
 }
 
 fn read_hash(section: &Section<'_>) -> Result<u32, DocumentError> {
-    read_count(section, "hash", KEYS_LIMIT, "a whole number from 1 to 1048576: how many values the hash has")
+    read_count(section, "hash", KEYS_LIMIT, "a whole number from 1 to 1048576: the number of hash buckets")
 }
 
 fn read_edges(section: &Section<'_>) -> Result<Vec<f64>, DocumentError> {
-    const EDGES: &str = "a list of 1 to 1048576 finite numbers, growing";
+    const EDGES: &str = "a list of 1 to 1048576 finite numbers in ascending order";
     let edges = section.numbers("bucket", EDGES)?;
     let growing = edges.windows(2).all(|pair| pair[0] < pair[1]);
     let fine = growing && !edges.is_empty() && edges.len() <= KEYS_LIMIT as usize;
@@ -306,35 +312,35 @@ fn read_edges(section: &Section<'_>) -> Result<Vec<f64>, DocumentError> {
 }
 
 fn read_cross(section: &Section<'_>, before: &Features) -> Result<Feature, DocumentError> {
-    const CROSS: &str = "a list of the names of two features above it that are encoded by onehot, bucket or hash";
-    let why = "a cross takes two features above it, and hash = 1024 if it has too many pairs";
+    const CROSS: &str = "a list of the names of two earlier features that are encoded by onehot, bucket or hash";
+    let why = "a cross takes the names of two earlier features, and hash = 1024 if there are too many pairs";
     let others = ["column", "sql", "scale", "onehot", "bucket", "missing", "group_mean", "by", "keys", "bounds"];
-    without(section, &others, why)?;
+    forbid_keys(section, &others, why)?;
     let names = section.texts("cross", CROSS)?.unwrap_or_default();
     let [one, two] = names.as_slice() else { return Err(section.wrong("cross", CROSS)) };
     let categories = |name: &String| {
         let found = before.get(name).filter(|feature| !feature.is_cross());
-        found.and_then(|feature| feature.places(before)).ok_or_else(|| section.wrong("cross", CROSS))
+        found.and_then(|feature| feature.category_count(before)).ok_or_else(|| section.wrong("cross", CROSS))
     };
     let pairs = categories(one)?.saturating_mul(categories(two)?);
     if one == two {
         return Err(section.wrong("cross", CROSS));
     }
-    let places = if section.has("hash") { Some(read_hash(section)?) } else { None };
-    if places.is_none() && pairs > u64::from(KEYS_LIMIT) {
+    let buckets = if section.has("hash") { Some(read_hash(section)?) } else { None };
+    if buckets.is_none() && pairs > u64::from(KEYS_LIMIT) {
         return Err(section.missing("hash", format!("hash = 1048576 or less: there are {pairs} pairs")));
     }
-    Ok(Feature::Cross { of: [one.clone(), two.clone()], places })
+    Ok(Feature::Cross { of: [one.clone(), two.clone()], buckets })
 }
 
 impl Features {
-    /// The feature of that name.
+    /// The feature with this name.
     pub fn get(&self, name: &str) -> Option<&Feature> {
         self.0.iter().find(|(own, _)| own == name).map(|(_, feature)| feature)
     }
 
-    /// Whether one of them is computed from rows, and so has a cost.
-    pub fn are_released(&self) -> bool {
+    /// Whether a feature is computed from rows, and so has a cost.
+    pub fn depend_on_rows(&self) -> bool {
         self.0.iter().any(|(_, feature)| matches!(feature, Feature::GroupMean { .. }))
     }
 

@@ -1,15 +1,15 @@
-//! The `[limits]` of a pipeline's file: how long an attempt may take and how much memory it may need.
+//! The table `[limits]` of a pipeline file: the time and memory of an attempt.
 
 use super::parts::{read_count, read_width};
 use crate::document::{DocumentError, Section};
 use crate::stream::Width;
 
-/// How much of the machine one attempt may use. None of these protects rows.
+/// Resource limits of one attempt. They do not protect rows.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Limits {
-    /// From the first row to the verdict.
+    /// The time from the first row to the verdict.
     pub time: Option<Width>,
-    /// In millions of bytes.
+    /// The memory in millions of bytes.
     pub memory_megabytes: Option<u32>,
 }
 

@@ -1,10 +1,9 @@
-//! Pipelines: what the file of a pipeline says, in the user's words.
+//! Pipelines: the pipeline file as plain data, in the user's terms.
 //!
-//! A [`Pipeline`] is plain data: which stream it learns from, what it predicts from what, how it is trained,
-//! when it is good enough, and how much it may spend on the way. It reads its text and writes it back in one
-//! form. Everything in it is public and was decided before a row was read; it must never hold a number that
-//! came from rows. SQL is only carried here: whether an expression is a function of one row is decided where
-//! it is planned, before anything is charged.
+//! A [`Pipeline`] names the stream it learns from, the label and the features, the learner, the target, and the budget.
+//! It is parsed from text and written back in canonical form. Everything in it is public and fixed before a row is
+//! read: it must never contain a number computed from rows. SQL is not checked here. The planner checks that an
+//! expression is a function of one row, before anything is charged.
 
 mod budget;
 mod feature;
@@ -19,15 +18,16 @@ pub use budget::{Adaptation, Budget, Shares};
 pub use feature::{Feature, Features, Missing, ReleasedTable, Source};
 pub use limits::Limits;
 pub use parts::{Bounds, Extent, Keys};
+pub(crate) use parts::{read_count, read_number};
 pub use statistic::Statistic;
-pub use train::{Descent, Handover, RidgeTerm, Schedule, Train};
+pub use train::{RowTransport, Train};
 pub use validate::{Goal, Metric, TestBound, Validate};
 
 pub use crate::document::DocumentError as PipelineFileError;
 use crate::document::{list, quoted};
 use crate::stream::Width;
 
-/// What a model is to predict.
+/// What a model predicts.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Label {
     /// A column, with the type and the bounds that the stream declares.
@@ -43,58 +43,58 @@ pub enum Label {
     Truth(String),
 }
 
-/// How many of the newest blocks a pipeline reads.
+/// The range of the number of newest blocks that a pipeline reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// At first, and never fewer.
+    /// The window of the first attempt, and the minimum.
     pub min: Extent,
-    /// At last, and never more; without it, as many as there are.
+    /// The maximum; `None` for all blocks.
     pub max: Option<Extent>,
 }
 
-/// A pipeline as its file describes it.
+/// A pipeline as described by its file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Pipeline {
-    /// Its name, which is also the name of what it releases.
+    /// The name of the pipeline and of its releases.
     pub name: String,
     /// The stream.
     pub stream: String,
-    /// The context of the stream's policy that pays, where the policy has contexts.
+    /// The context of the stream's policy that pays, if the policy has contexts.
     pub context: Option<String>,
-    /// What is predicted; statistics predict nothing.
+    /// What is predicted; `None` for statistics.
     pub label: Option<Label>,
-    /// Which blocks.
+    /// How many blocks are read.
     pub window: Window,
-    /// These blocks and no others, by their keys: for streams that do not grow. The window is then all of them.
+    /// A fixed list of block keys, for streams that do not grow. The window is then all of them.
     pub blocks: Option<Vec<String>>,
-    /// Which of their rows: a per-row SQL predicate. Rows left out are charged all the same.
+    /// A per-row SQL predicate that selects rows. Rows that it excludes are charged all the same.
     pub filter: Option<String>,
-    /// After how long it is run again.
+    /// The interval at which the pipeline runs again.
     pub every: Option<Width>,
-    /// What is computed from a row.
+    /// The inputs of the model.
     pub features: Features,
-    /// How it is trained.
+    /// The learner or the statistic.
     pub train: Train,
-    /// When it is good enough; only a statistic may do without.
+    /// The target that a result must reach; optional only for a statistic.
     pub validate: Option<Validate>,
-    /// What an attempt costs.
+    /// The cost of an attempt.
     pub budget: Budget,
-    /// How attempts follow each other.
+    /// How the attempts of a run follow each other.
     pub adaptation: Adaptation,
-    /// How much of the machine an attempt may use.
+    /// The resource limits of an attempt.
     pub limits: Limits,
 }
 
 impl Pipeline {
-    /// Reads a pipeline from the text of its file.
+    /// Parses a pipeline file.
     ///
     /// # Errors
-    /// With the line, the field and what may stand there.
+    /// With the line, the key and the allowed values.
     pub fn parse(text: &str) -> Result<Self, PipelineFileError> {
-        read::pipeline(text)
+        read::parse_pipeline(text)
     }
 
-    /// The text in its one form: equal pipelines have equal texts, and parsing it gives the pipeline back.
+    /// The canonical text: equal pipelines have equal texts, and parsing the text returns the pipeline.
     pub fn to_text(&self) -> String {
         let mut out = format!("[pipeline]\nname = {}\nstream = {}\n", quoted(&self.name), quoted(&self.stream));
         for (key, text) in [("context", &self.context), ("filter", &self.filter)] {
@@ -131,7 +131,7 @@ impl Pipeline {
         out
     }
 
-    /// This pipeline, if a file could say it: one put together by hand is held to the rules of the file.
+    /// Validates a pipeline that was built in code by the rules for files.
     ///
     /// # Errors
     /// As [`Self::parse`], with the lines of [`Self::to_text`].

@@ -1,11 +1,11 @@
-//! Small values that several parts of a pipeline's file hold: bounds, keys of groups, lengths of windows.
+//! Values shared by several tables of a pipeline file: bounds, group keys, window lengths.
 
 use std::fmt;
 
 use crate::document::{DocumentError, Section, Shape, list};
 use crate::stream::Width;
 
-/// Two finite numbers, the lower one first.
+/// A lower and an upper bound, both finite, the lower one smaller.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Bounds {
     low: f64,
@@ -14,19 +14,19 @@ pub struct Bounds {
 
 impl Bounds {
     pub(super) const ALLOWED: &'static str =
-        "a list of two finite numbers, the lower one first, such as [0, 100], known without looking at rows";
+        "a list of two finite numbers, the lower one first, such as [0, 100], chosen without looking at the data";
 
-    /// These; nothing unless both are finite and the first is below the second.
+    /// New bounds; `None` unless both are finite and the first is smaller.
     pub fn new(low: f64, high: f64) -> Option<Self> {
         (low < high && (high - low).is_finite()).then_some(Self { low, high })
     }
 
-    /// The lower one.
+    /// The lower bound.
     pub const fn low(self) -> f64 {
         self.low
     }
 
-    /// The upper one.
+    /// The upper bound.
     pub const fn high(self) -> f64 {
         self.high
     }
@@ -40,29 +40,29 @@ impl Bounds {
 }
 
 impl fmt::Display for Bounds {
-    /// The debug form of a float is the shortest that reads back as the same, with a point or an exponent.
+    /// The debug form of a float is the shortest text that parses to the same float, with a point or an exponent.
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "[{:?}, {:?}]", self.low, self.high)
     }
 }
 
-/// Which groups or categories there are: a public list.
+/// A public list of groups or categories.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Keys {
-    /// The whole numbers from zero up to below this.
+    /// The integers from 0 to below this number.
     Count(u32),
     /// These texts.
     Texts(Vec<String>),
 }
 
-/// As many as a released table or a layer of a model can sensibly have.
+/// The maximum number of keys of a table or a feature.
 pub(super) const KEYS_LIMIT: u32 = 1 << 20;
 
 impl Keys {
     const ALLOWED: &'static str = "a whole number from 1 to 1048576, for the keys 0, 1, and so on, or a list of as many \
                                    different texts";
 
-    /// How many there are.
+    /// The number of keys.
     pub fn count(&self) -> u32 {
         match self {
             Self::Count(count) => *count,
@@ -93,12 +93,12 @@ impl fmt::Display for Keys {
     }
 }
 
-/// How long a window is.
+/// The length of a window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {
-    /// So long a time; the stream's blocks are blocks of time.
+    /// A length of time, for streams with blocks of time.
     Time(Width),
-    /// So many blocks.
+    /// A number of blocks.
     Blocks(u32),
 }
 
@@ -117,7 +117,7 @@ impl Extent {
         }
     }
 
-    /// Whether both are times or both are numbers of blocks, and this one is not the longer one.
+    /// Whether both have the same unit and this one is not longer.
     pub(super) fn at_most(self, other: Self) -> bool {
         match (self, other) {
             (Self::Time(one), Self::Time(two)) => one <= two,
@@ -137,13 +137,13 @@ impl fmt::Display for Extent {
 }
 
 /// A whole number from one up to a limit.
-pub(super) fn read_count(section: &Section<'_>, key: &str, limit: u32, allowed: &str) -> Result<u32, DocumentError> {
+pub(crate) fn read_count(section: &Section<'_>, key: &str, limit: u32, allowed: &str) -> Result<u32, DocumentError> {
     let count = u32::try_from(section.whole_number(key, allowed)?).ok();
     count.filter(|count| (1..=limit).contains(count)).ok_or_else(|| section.wrong(key, allowed))
 }
 
 /// A number for which the test holds, or the default.
-pub(super) fn read_number(
+pub(crate) fn read_number(
     section: &Section<'_>, key: &str, allowed: &str, default: Option<f64>, fits: impl Fn(f64) -> bool,
 ) -> Result<f64, DocumentError> {
     if let (false, Some(default)) = (section.has(key), default) {
@@ -153,16 +153,16 @@ pub(super) fn read_number(
     if fits(number) { Ok(number) } else { Err(section.wrong(key, allowed)) }
 }
 
-/// A length of time, if the key is there.
+/// Reads a length of time, if the key is present.
 pub(super) fn read_width(section: &Section<'_>, key: &str) -> Result<Option<Width>, DocumentError> {
     let Some(text) = section.optional_text(key, Width::ALLOWED)? else { return Ok(None) };
     Width::parse(text).map(Some).ok_or_else(|| section.wrong(key, Width::ALLOWED))
 }
 
-/// The longest expression that is taken.
+/// The maximum length of an expression, in bytes.
 const SQL_LIMIT: usize = 1 << 16;
 
-/// An SQL expression over the columns of one row.
+/// Reads an SQL expression over the columns of one row.
 pub(super) fn read_sql(section: &Section<'_>, key: &str) -> Result<String, DocumentError> {
     const SQL: &str = "an SQL expression over the columns of one row, such as \"distance / duration\"";
     let sql = section.text(key, SQL)?;
@@ -170,7 +170,7 @@ pub(super) fn read_sql(section: &Section<'_>, key: &str) -> Result<String, Docum
     if fine { Ok(sql.to_owned()) } else { Err(section.wrong(key, SQL)) }
 }
 
-/// The name or alias of a release.
+/// Reads the name or alias of a release.
 pub(super) fn read_release(section: &Section<'_>, key: &str) -> Result<String, DocumentError> {
     const ALIAS: &str = "the name or alias of a release, such as \"taxi-duration@champion\"";
     let alias = section.text(key, ALIAS)?;
@@ -178,8 +178,8 @@ pub(super) fn read_release(section: &Section<'_>, key: &str) -> Result<String, D
     if fine { Ok(alias.to_owned()) } else { Err(section.wrong(key, ALIAS)) }
 }
 
-/// Fails on the first of these keys that is there, with the reason.
-pub(super) fn without(section: &Section<'_>, keys: &[&str], why: &str) -> Result<(), DocumentError> {
+/// Fails with the reason on the first of these keys that is present.
+pub(super) fn forbid_keys(section: &Section<'_>, keys: &[&str], why: &str) -> Result<(), DocumentError> {
     match keys.iter().find(|key| section.has(key)) {
         Some(key) => Err(section.wrong(key, format!("left out: {why}"))),
         None => Ok(()),

@@ -1,9 +1,9 @@
-//! From the text of a pipeline's file to a [`Pipeline`] that cannot contradict itself.
+//! Parses a pipeline file into a [`Pipeline`] that cannot contradict itself.
 
 use super::budget::{Adaptation, Budget, Stages};
 use super::feature::Features;
 use super::limits::Limits;
-use super::parts::{Bounds, Extent, read_sql, read_width, without};
+use super::parts::{Bounds, Extent, forbid_keys, read_sql, read_width};
 use super::train::Train;
 use super::validate::{Metric, Validate};
 use super::{Label, Pipeline, Window};
@@ -11,11 +11,11 @@ use crate::document::{self, DocumentError, NAME, Section, Shape, is_name};
 
 type Read<T> = Result<T, DocumentError>;
 
-pub(super) fn pipeline(text: &str) -> Read<Pipeline> {
-    document::parse(text, read_whole)
+pub(super) fn parse_pipeline(text: &str) -> Read<Pipeline> {
+    document::parse(text, read_document)
 }
 
-fn read_whole(whole: &Section<'_>) -> Read<Pipeline> {
+fn read_document(whole: &Section<'_>) -> Read<Pipeline> {
     whole.only(&["pipeline", "train", "validate", "budget", "adapt", "limits"])?;
     let section = whole.section("pipeline")?.ok_or_else(|| whole.missing("pipeline", "a table [pipeline]"))?;
     section.only(&["name", "stream", "context", "label", "window", "blocks", "filter", "every", "features"])?;
@@ -32,7 +32,9 @@ fn read_whole(whole: &Section<'_>) -> Read<Pipeline> {
     let validate = match whole.section("validate")? {
         Some(section) => Some(Validate::read(&section, &train)?),
         None if train.is_model() => {
-            return Err(whole.missing("validate", "a table [validate]: a model leaves only when it meets a target"));
+            return Err(
+                whole.missing("validate", "a table [validate]: a model is released only when it reaches a target")
+            );
         }
         None => None,
     };
@@ -40,7 +42,7 @@ fn read_whole(whole: &Section<'_>) -> Read<Pipeline> {
         check_label(&section, label, &train, validate.metric)?;
     }
     let stages = Stages {
-        features: features.are_released(),
+        features: features.depend_on_rows(),
         reject: validate.as_ref().is_some_and(|validate| validate.reject),
         validate: validate.is_some() && train.is_model(),
     };
@@ -98,7 +100,7 @@ fn read_label(section: &Section<'_>) -> Read<Option<Label>> {
             let Some(label) = section.section("label")? else { return Ok(None) };
             label.only(&["sql", "bounds", "truth"])?;
             if label.has("truth") {
-                without(&label, &["sql", "bounds"], "a truth value has neither")?;
+                forbid_keys(&label, &["sql", "bounds"], "a truth value has neither")?;
                 return Ok(Some(Label::Truth(read_sql(&label, "truth")?)));
             }
             let (sql, bounds) = (read_sql(&label, "sql")?, Bounds::read(&label, "bounds")?);
@@ -111,7 +113,7 @@ fn read_label(section: &Section<'_>) -> Read<Option<Label>> {
 fn read_blocks(section: &Section<'_>) -> Read<Option<Vec<String>>> {
     const BLOCKS: &str = "a list of different keys of blocks, such as [\"country=FR\"]";
     let Some(blocks) = section.texts("blocks", BLOCKS)? else { return Ok(None) };
-    without(section, &["window", "every"], "`blocks` names them, once and for all")?;
+    forbid_keys(section, &["window", "every"], "`blocks` already fixes the blocks")?;
     let mut sorted: Vec<&String> = blocks.iter().collect();
     sorted.sort_unstable();
     sorted.dedup();
@@ -134,30 +136,30 @@ fn read_window(section: &Section<'_>) -> Read<Window> {
     Ok(Window { min, max })
 }
 
-/// A model has inputs and a label; a statistic has neither.
+/// Checks that a model has features and a label, and that a statistic has neither.
 fn check_inputs(section: &Section<'_>, train: &Train, label: Option<&Label>, features: &Features) -> Read<()> {
     if !train.is_model() {
-        return without(section, &["label", "features"], "a statistic says in [train] what it is of");
+        return forbid_keys(section, &["label", "features"], "a statistic takes its columns from [train]");
     }
     if label.is_none() {
-        return Err(section.missing("label", "what is predicted: a column, or an expression with its bounds"));
+        return Err(section.missing("label", "the label to predict: a column, or an expression with its bounds"));
     }
-    let own = matches!(train, Train::Command { .. } | Train::Released { .. });
-    if own && !features.0.is_empty() {
-        return without(section, &["features"], "what is tested brings its own along");
+    let brings_features = matches!(train, Train::Command { .. } | Train::Released { .. });
+    if brings_features && !features.0.is_empty() {
+        return forbid_keys(section, &["features"], "the command or the released model defines its own features");
     }
-    if features.0.is_empty() && !own {
+    if features.0.is_empty() && !brings_features {
         return Err(section.missing("features", "a list of at least one feature"));
     }
     Ok(())
 }
 
-/// The label is of the kind that the learner and the metric are about. Of a column that is seen later.
+/// Checks that the label fits the learner and the metric. The type of a column is checked later, against the stream.
 fn check_label(section: &Section<'_>, label: &Label, train: &Train, metric: Metric) -> Read<()> {
-    const CLASS: &str = "{ truth = \"...\" } or a column of truth values: learner or metric is about classes";
+    const CLASS: &str = "{ truth = \"...\" } or a boolean column: the learner or the metric is for classification";
     const NUMBER: &str =
-        "{ sql = \"...\", bounds = [0, 1] } or a column of numbers: learner or metric is about numbers";
-    let classes = matches!(metric, Metric::LogLoss { .. } | Metric::Accuracy) || matches!(train, Train::Logistic(_));
+        "{ sql = \"...\", bounds = [0, 1] } or a column of numbers: the learner or the metric is for regression";
+    let classes = metric.is_of_classes() || train.learns_classes();
     match label {
         Label::Number { .. } if classes => Err(section.wrong("label", CLASS)),
         Label::Truth(_) if !classes => Err(section.wrong("label", NUMBER)),

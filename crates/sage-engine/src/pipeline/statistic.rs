@@ -1,12 +1,12 @@
 //! Statistics that a pipeline releases instead of a model.
 
-use super::parts::{Bounds, KEYS_LIMIT, Keys, read_count, read_sql, without};
+use super::parts::{Bounds, KEYS_LIMIT, Keys, forbid_keys, read_count, read_sql};
 use crate::document::{DocumentError, Section, quoted};
 
-/// What is computed from the rows.
+/// A statistic of the rows.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Statistic {
-    /// How many rows there are.
+    /// The number of rows.
     Count,
     /// The sum of a value.
     Sum {
@@ -22,46 +22,46 @@ pub enum Statistic {
         /// Its bounds.
         bounds: Bounds,
     },
-    /// How far values lie from their mean.
+    /// The variance of a value.
     Variance {
         /// The value: an SQL expression.
         of: String,
         /// Its bounds.
         bounds: Bounds,
     },
-    /// How many rows each key has.
+    /// The number of rows per key.
     Histogram {
         /// The key: an SQL expression.
         by: String,
-        /// Which keys there are.
+        /// The list of keys.
         keys: Keys,
     },
-    /// The mean of a value for each key.
+    /// The mean of a value per key.
     GroupMean {
         /// The value: an SQL expression.
         of: String,
         /// The key: an SQL expression.
         by: String,
-        /// Which keys there are.
+        /// The list of keys.
         keys: Keys,
         /// The bounds of the value.
         bounds: Bounds,
     },
-    /// Values that given shares of the rows do not exceed.
+    /// Quantiles of a value.
     Quantile {
         /// The value: an SQL expression.
         of: String,
         /// Its bounds.
         bounds: Bounds,
-        /// The shares, strictly between zero and one, growing.
+        /// The quantile levels, strictly between 0 and 1, in ascending order.
         at: Vec<f64>,
-        /// Among how many evenly spaced values the answer is sought.
+        /// The number of evenly spaced candidate values.
         grid: u32,
     },
 }
 
 #[derive(Clone, Copy)]
-enum Word {
+enum Keyword {
     Count,
     Sum,
     Mean,
@@ -71,44 +71,44 @@ enum Word {
     Quantile,
 }
 
-const WORDS: [(&str, Word); 7] = [
-    ("count", Word::Count),
-    ("sum", Word::Sum),
-    ("mean", Word::Mean),
-    ("variance", Word::Variance),
-    ("histogram", Word::Histogram),
-    ("group_mean", Word::GroupMean),
-    ("quantile", Word::Quantile),
+const KEYWORDS: [(&str, Keyword); 7] = [
+    ("count", Keyword::Count),
+    ("sum", Keyword::Sum),
+    ("mean", Keyword::Mean),
+    ("variance", Keyword::Variance),
+    ("histogram", Keyword::Histogram),
+    ("group_mean", Keyword::GroupMean),
+    ("quantile", Keyword::Quantile),
 ];
 
 const GRID_DEFAULT: u32 = 1024;
-const OWN: [&str; 6] = ["of", "by", "keys", "bounds", "at", "grid"];
+const STATISTIC_KEYS: [&str; 6] = ["of", "by", "keys", "bounds", "at", "grid"];
 
 impl Statistic {
     pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         section.only(&["kind", "statistic", "of", "by", "keys", "bounds", "at", "grid"])?;
-        let word = section.choice("statistic", &WORDS, None)?;
-        let own: &[&str] = match word {
-            Word::Count => &[],
-            Word::Sum | Word::Mean | Word::Variance => &["of", "bounds"],
-            Word::Histogram => &["by", "keys"],
-            Word::GroupMean => &["of", "by", "keys", "bounds"],
-            Word::Quantile => &["of", "bounds", "at", "grid"],
+        let word = section.choice("statistic", &KEYWORDS, None)?;
+        let allowed: &[&str] = match word {
+            Keyword::Count => &[],
+            Keyword::Sum | Keyword::Mean | Keyword::Variance => &["of", "bounds"],
+            Keyword::Histogram => &["by", "keys"],
+            Keyword::GroupMean => &["of", "by", "keys", "bounds"],
+            Keyword::Quantile => &["of", "bounds", "at", "grid"],
         };
-        let strange: Vec<&str> = OWN.into_iter().filter(|key| !own.contains(key)).collect();
-        without(section, &strange, "this statistic has no such key")?;
+        let foreign: Vec<&str> = STATISTIC_KEYS.into_iter().filter(|key| !allowed.contains(key)).collect();
+        forbid_keys(section, &foreign, "this statistic has no such key")?;
         let of = || read_sql(section, "of");
         let bounds = || Bounds::read(section, "bounds");
         let by = || read_sql(section, "by");
         let keys = || Keys::read(section, "keys");
         Ok(match word {
-            Word::Count => Self::Count,
-            Word::Sum => Self::Sum { of: of()?, bounds: bounds()? },
-            Word::Mean => Self::Mean { of: of()?, bounds: bounds()? },
-            Word::Variance => Self::Variance { of: of()?, bounds: bounds()? },
-            Word::Histogram => Self::Histogram { by: by()?, keys: keys()? },
-            Word::GroupMean => Self::GroupMean { of: of()?, by: by()?, keys: keys()?, bounds: bounds()? },
-            Word::Quantile => {
+            Keyword::Count => Self::Count,
+            Keyword::Sum => Self::Sum { of: of()?, bounds: bounds()? },
+            Keyword::Mean => Self::Mean { of: of()?, bounds: bounds()? },
+            Keyword::Variance => Self::Variance { of: of()?, bounds: bounds()? },
+            Keyword::Histogram => Self::Histogram { by: by()?, keys: keys()? },
+            Keyword::GroupMean => Self::GroupMean { of: of()?, by: by()?, keys: keys()?, bounds: bounds()? },
+            Keyword::Quantile => {
                 Self::Quantile { of: of()?, bounds: bounds()?, at: read_shares(section)?, grid: read_grid(section)? }
             }
         })
@@ -139,7 +139,7 @@ impl Statistic {
 }
 
 fn read_shares(section: &Section<'_>) -> Result<Vec<f64>, DocumentError> {
-    const SHARES: &str = "a list of 1 to 1000 numbers between 0 and 1, growing, such as [0.5, 0.9]";
+    const SHARES: &str = "a list of 1 to 1000 numbers between 0 and 1 in ascending order, such as [0.5, 0.9]";
     let shares = section.numbers("at", SHARES)?;
     let inside = shares.iter().all(|share| *share > 0.0 && *share < 1.0);
     let growing = shares.windows(2).all(|pair| pair[0] < pair[1]);
@@ -148,7 +148,7 @@ fn read_shares(section: &Section<'_>) -> Result<Vec<f64>, DocumentError> {
 }
 
 fn read_grid(section: &Section<'_>) -> Result<u32, DocumentError> {
-    const GRID: &str = "a whole number from 2 to 1048576: among how many evenly spaced values the answer is sought";
+    const GRID: &str = "a whole number from 2 to 1048576: the number of evenly spaced candidate values";
     if !section.has("grid") {
         return Ok(GRID_DEFAULT);
     }

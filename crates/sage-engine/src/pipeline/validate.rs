@@ -1,51 +1,52 @@
-//! The `[validate]` of a pipeline's file: when what was trained is good enough.
+//! The table `[validate]` of a pipeline file: the target that a result must reach.
 
-use super::parts::{read_number, read_release, without};
+use super::parts::{forbid_keys, read_number, read_release};
 use super::train::Train;
 use crate::document::{DocumentError, Section, quoted};
+use crate::learners::Targets;
 
-/// What is measured on the test lane.
+/// The metric that is measured on the test lane.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Metric {
-    /// The mean squared error, each row's clipped to a bound.
+    /// The mean squared error, clipped per row.
     SquaredError {
         /// The bound.
         bound: f64,
     },
-    /// The mean logarithmic loss, each row's clipped to a bound.
+    /// The mean logarithmic loss, clipped per row.
     LogLoss {
         /// The bound.
         bound: f64,
     },
-    /// The mean distance from the label, each row's clipped to a bound.
+    /// The mean absolute error, clipped per row.
     AbsoluteError {
         /// The bound.
         bound: f64,
     },
-    /// The share of rows that are classified rightly.
+    /// The share of correctly classified rows.
     Accuracy,
-    /// How far a statistic may be from the truth.
+    /// The largest error of a released statistic.
     Precision,
 }
 
 /// What the metric must reach.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Goal {
-    /// A number: at most this, or at least this for an accuracy.
+    /// At most this value, or at least this value for accuracy.
     Target(f64),
     /// Better than a released model, on the same rows.
     BetterThan {
-        /// Its alias.
+        /// The alias of the baseline model.
         alias: String,
-        /// By how much.
+        /// The required improvement.
         margin: f64,
     },
 }
 
-/// The inequality behind a test of losses.
+/// The concentration inequality of a test of losses.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TestBound {
-    /// Chernoff's, by relative entropy: the sharpest for two sums.
+    /// Chernoff's bound in its relative-entropy form: the tightest for two sums.
     KullbackLeibler,
     /// Bernstein's.
     Bernstein,
@@ -55,23 +56,23 @@ pub enum TestBound {
     Hoeffding,
 }
 
-/// When a pipeline's result may leave.
+/// The condition under which a result is released.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Validate {
-    /// What is measured.
+    /// The metric.
     pub metric: Metric,
-    /// What it must reach.
+    /// The target of the metric.
     pub goal: Goal,
-    /// How sure the verdicts are, over all attempts together.
+    /// The confidence of the verdicts, over all attempts together.
     pub confidence: f64,
-    /// The test, where losses are tested.
+    /// The inequality, for metrics that are losses.
     pub test: TestBound,
-    /// Whether the pipeline gives up once no model of its kind can reach the target.
+    /// Whether the run ends once no model of this class can reach the target.
     pub reject: bool,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Word {
+enum Keyword {
     Squared,
     Log,
     Absolute,
@@ -79,12 +80,12 @@ enum Word {
     Precision,
 }
 
-const WORDS: [(&str, Word); 5] = [
-    ("mse", Word::Squared),
-    ("log_loss", Word::Log),
-    ("absolute", Word::Absolute),
-    ("accuracy", Word::Accuracy),
-    ("precision", Word::Precision),
+const KEYWORDS: [(&str, Keyword); 5] = [
+    ("mse", Keyword::Squared),
+    ("log_loss", Keyword::Log),
+    ("absolute", Keyword::Absolute),
+    ("accuracy", Keyword::Accuracy),
+    ("precision", Keyword::Precision),
 ];
 const TESTS: [(&str, TestBound); 4] = [
     ("kl", TestBound::KullbackLeibler),
@@ -95,7 +96,7 @@ const TESTS: [(&str, TestBound); 4] = [
 const CONFIDENCE_DEFAULT: f64 = 0.95;
 
 impl Metric {
-    /// The most that one row counts for, where losses are clipped.
+    /// The clipping bound of one row's loss; `None` for metrics that are not losses.
     pub const fn bound(self) -> Option<f64> {
         match self {
             Self::SquaredError { bound } | Self::LogLoss { bound } | Self::AbsoluteError { bound } => Some(bound),
@@ -103,17 +104,22 @@ impl Metric {
         }
     }
 
+    /// Whether it measures predictions of classes.
+    pub(crate) const fn is_of_classes(self) -> bool {
+        matches!(self, Self::LogLoss { .. } | Self::Accuracy)
+    }
+
     fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
-        const BOUND: &str = "a number above 0 and at most 1000000000: the most that one row's loss counts for";
-        let word = section.choice("metric", &WORDS, None)?;
-        if matches!(word, Word::Accuracy | Word::Precision) {
-            without(section, &["bound", "test"], "this metric is no loss")?;
-            return Ok(if word == Word::Accuracy { Self::Accuracy } else { Self::Precision });
+        const BOUND: &str = "a number above 0 and at most 1000000000: the clipping bound of one row's loss";
+        let word = section.choice("metric", &KEYWORDS, None)?;
+        if matches!(word, Keyword::Accuracy | Keyword::Precision) {
+            forbid_keys(section, &["bound", "test"], "this metric is not a loss")?;
+            return Ok(if word == Keyword::Accuracy { Self::Accuracy } else { Self::Precision });
         }
         let bound = read_number(section, "bound", BOUND, None, |bound| bound > 0.0 && bound <= 1e9)?;
         Ok(match word {
-            Word::Squared => Self::SquaredError { bound },
-            Word::Log => Self::LogLoss { bound },
+            Keyword::Squared => Self::SquaredError { bound },
+            Keyword::Log => Self::LogLoss { bound },
             _ => Self::AbsoluteError { bound },
         })
     }
@@ -131,27 +137,27 @@ impl Metric {
 
 impl Goal {
     fn read(section: &Section<'_>, metric: Metric) -> Result<Self, DocumentError> {
-        // A single row's loss is never above its bound, so that a target there says nothing.
+        // Clipped losses never exceed the bound, so a target at the bound would always be met.
         let most = match metric {
             Metric::Precision => f64::INFINITY,
             other => other.bound().unwrap_or(1.0),
         };
         let allowed = match metric {
-            Metric::Precision => "a number above 0: how far the released statistic may be from the truth",
-            Metric::Accuracy => "a number strictly between 0 and 1: the least share of rows classified rightly",
-            _ => "a number above 0 and below `bound`: the greatest mean loss",
+            Metric::Precision => "a number above 0: the largest error of the released statistic",
+            Metric::Accuracy => "a number strictly between 0 and 1: the smallest share of correctly classified rows",
+            _ => "a number above 0 and below `bound`: the largest mean loss",
         };
         if !section.has("better_than") {
-            without(section, &["margin"], "it belongs to better_than")?;
+            forbid_keys(section, &["margin"], "margin needs better_than")?;
             let fits = |target: f64| target > 0.0 && target < most;
             return read_number(section, "target", allowed, None, fits).map(Self::Target);
         }
         if metric == Metric::Precision {
-            return Err(section.wrong("better_than", "left out: a statistic has a target, and no predecessor"));
+            return Err(section.wrong("better_than", "left out: a statistic has a target, not a baseline model"));
         }
-        without(section, &["target"], "better_than takes its place")?;
+        forbid_keys(section, &["target"], "better_than replaces the target")?;
         let alias = read_release(section, "better_than")?;
-        let margin = format!("a number from 0 to below {most:?}: by how much better");
+        let margin = format!("a number from 0 to below {most:?}: the required improvement");
         let margin = read_number(section, "margin", &margin, Some(0.0), |by| by >= 0.0 && by < most)?;
         Ok(Self::BetterThan { alias, margin })
     }
@@ -166,14 +172,10 @@ impl Validate {
         let confidence =
             read_number(section, "confidence", CONFIDENCE, Some(CONFIDENCE_DEFAULT), |sure| sure > 0.0 && sure < 1.0)?;
         let reject = section.flag("reject", false)?;
-        let certified = match metric {
-            Metric::SquaredError { .. } => matches!(train, Train::Ridge(_)),
-            Metric::Accuracy => matches!(train, Train::Logistic(_) | Train::Network { .. }),
-            _ => false,
-        };
+        let certified = matches!(train, Train::Model(learner) if learner.can_reject(metric));
         if reject && (!certified || matches!(goal, Goal::BetterThan { .. })) {
-            let why = "false: what is known well enough to reject is the best ridge regression by mse, and the best \
-                       classifier of categories by accuracy, each with a target";
+            let why = "false: rejection is available for kind = \"ridge\" with mse, and for classifiers of categorical \
+                       features with accuracy, each with a target";
             return Err(section.wrong("reject", why));
         }
         check_metric(section, metric, train)?;
@@ -198,19 +200,12 @@ impl Validate {
     }
 }
 
-/// The metric is one that this kind of result has.
+/// Checks that the metric applies to this kind of result.
 fn check_metric(section: &Section<'_>, metric: Metric, train: &Train) -> Result<(), DocumentError> {
     let (fits, allowed) = match train {
-        Train::Ridge(_) => {
-            (matches!(metric, Metric::SquaredError { .. } | Metric::AbsoluteError { .. }), "\"mse\" or \"absolute\"")
-        }
-        Train::Logistic(_) => {
-            (matches!(metric, Metric::LogLoss { .. } | Metric::Accuracy), "\"log_loss\" or \"accuracy\"")
-        }
-        Train::Network { .. } | Train::Command { .. } | Train::Released { .. } => {
-            (metric != Metric::Precision, "\"mse\", \"absolute\", \"log_loss\" or \"accuracy\"")
-        }
+        Train::Model(learner) => (learner.targets().allow(metric), learner.targets().metrics()),
+        Train::Command { .. } | Train::Released { .. } => (Targets::Both.allow(metric), Targets::Both.metrics()),
         Train::Statistic(_) => (metric == Metric::Precision, "\"precision\""),
     };
-    if fits { Ok(()) } else { Err(section.wrong("metric", format!("{allowed} for what [train] says"))) }
+    if fits { Ok(()) } else { Err(section.wrong("metric", format!("{allowed} for this kind of [train]"))) }
 }

@@ -1,69 +1,60 @@
-//! The bill of an attempt that was charged: read from the charge, not worked out anew.
+//! The cost of a charged attempt, read from its charge instead of being computed again.
 //!
-//! An attempt can be charged by one process and performed by the next, which may be of a later release or know more
-//! (a census has counted the blocks since). Its noise must be that of the charge, whatever the attempt would cost now.
+//! An attempt can be charged by one process and performed by the next, which may be a later release or have newer
+//! public data, such as a census. Its noise must be that of the charge, whatever the attempt would cost now.
 
-use sage_kernel::{Cost, Delta, Mechanism, Sigma, Step, TableNoise};
-use sage_learn::network;
+use sage_kernel::{Cost, Mechanism, Sigma, TableNoise};
 
-use super::bill::{Bill, Noises, Trained, shape};
+use super::attempt_cost::{AttemptCost, StageNoise, TrainingNoise};
 use super::price::least_sigma_of_table;
-use super::{Recipe, of_both_lanes};
+use super::{Recipe, uses_both_lanes};
 use crate::allocate::Resources;
-use crate::pipeline::{Descent, Train};
+use crate::pipeline::Train;
 
-impl Bill {
-    /// The bill that was charged as this, on the train lane and on the test lane, and allocated as that; nothing if the
-    /// pipeline is none that is charged in this way.
-    pub(crate) fn as_charged(
-        recipe: &Recipe, costs: [Option<Cost>; 2], resources: Resources, delta: Delta,
-    ) -> Option<Self> {
+impl AttemptCost {
+    /// The attempt cost that these recorded charges of the train and the test lane, and these allocated resources, came
+    /// from. `None` if the pipeline is not charged in this form.
+    pub(crate) fn as_charged(recipe: &Recipe, costs: [Option<Cost>; 2], resources: Resources) -> Option<Self> {
         let [train, test] = costs.each_ref().map(|cost| cost.as_ref().map_or(&[][..], Cost::parts));
         let pipeline = recipe.pipeline();
         let unfitted =
             |inputs: &super::Inputs| inputs.encoding().joins().filter(|(.., join)| join.table.is_empty()).count();
         let joins = recipe.inputs().map_or(0, unfitted);
         let rejects = pipeline.validate.as_ref().is_some_and(|validate| validate.reject);
-        let features = if joins > 0 { Some(table(train.first()?)?) } else { None };
+        let features = if joins > 0 { Some(charged_table_noise(train.first()?)?) } else { None };
         let reject = match train.last() {
             Some(Mechanism::Laplace { epsilon, .. }) if rejects => Some(*epsilon),
             _ if rejects => return None,
             _ => None,
         };
-        let trained = trained(recipe, train.get(joins), delta)?;
+        let end = train.len().checked_sub(usize::from(reject.is_some()))?;
+        let trained = trained(recipe, train.get(joins..end)?)?;
         let validate = match &pipeline.train {
-            Train::Statistic(statistic) if !of_both_lanes(statistic) && !test.is_empty() => return None,
+            Train::Statistic(statistic) if !uses_both_lanes(statistic) && !test.is_empty() => return None,
             Train::Statistic(_) => None,
-            _ => Some(table(test.first()?)?),
+            _ => Some(charged_table_noise(test.first()?)?),
         };
-        Some(Self { costs, resources, noises: Noises { features, train: trained, reject, validate } })
+        Some(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate } })
     }
 }
 
-/// The noise of training that a part of the charge paid for.
-fn trained(recipe: &Recipe, part: Option<&Mechanism>, delta: Delta) -> Option<Trained> {
-    let steps = |layers: &[u32], descent: &Descent| {
-        let Mechanism::SampledGaussian { rate, sigma, steps, .. } = *part? else { return None };
-        let step = Step { rate, sigma, clip: descent.clip };
-        let shape = shape(recipe.inputs()?, layers).ok()?;
-        let plan = network::Plan::with_noise(&shape, step, steps, f64::from(descent.batch)).ok()?;
-        Some(Trained::Steps(Box::new(plan.stated_at(delta))))
-    };
-    match (&recipe.pipeline().train, part) {
-        (Train::Ridge(_), Some(Mechanism::Gaussian { sigma, .. })) => Some(Trained::Moments(*sigma)),
-        (Train::Logistic(descent), _) => steps(&[], descent),
-        (Train::Network { layers, descent }, _) => steps(layers, descent),
-        (Train::Statistic(_), Some(part)) => table(part).map(Trained::Tables),
-        (Train::Released { .. }, None) => Some(Trained::Nothing),
-        (Train::Command { .. }, Some(Mechanism::BlackBox { epsilon, delta })) => {
-            Some(Trained::Declared(*epsilon, *delta))
+/// The noise of training that parts of the charge paid for.
+fn trained(recipe: &Recipe, parts: &[Mechanism]) -> Option<TrainingNoise> {
+    match (&recipe.pipeline().train, parts) {
+        (Train::Model(learner), _) => {
+            learner.matches_charge(recipe.inputs()?, parts).then(|| TrainingNoise::Model(parts.to_vec()))
+        }
+        (Train::Statistic(_), [part, ..]) => charged_table_noise(part).map(TrainingNoise::Tables),
+        (Train::Released { .. }, []) => Some(TrainingNoise::Nothing),
+        (Train::Command { .. }, [Mechanism::BlackBox { epsilon, delta }, ..]) => {
+            Some(TrainingNoise::Declared(*epsilon, *delta))
         }
         _ => None,
     }
 }
 
 /// The noise of a table that a part of the charge pays for; a hair more than it would pay for, where it is Gaussian.
-fn table(part: &Mechanism) -> Option<TableNoise> {
+pub(crate) fn charged_table_noise(part: &Mechanism) -> Option<TableNoise> {
     match part {
         Mechanism::Laplace { epsilon, count: 1 } => Some(TableNoise::Laplace(*epsilon)),
         Mechanism::Zcdp { rho } => {
@@ -79,12 +70,12 @@ fn table(part: &Mechanism) -> Option<TableNoise> {
 
 #[cfg(test)]
 mod tests {
-    use sage_kernel::{Ceiling, Epsilon, Filter, Rule};
+    use sage_kernel::{Ceiling, Delta, Epsilon, Filter, Rule};
 
     use super::*;
     use crate::generate::TAXI;
     use crate::pipeline::Pipeline;
-    use crate::plan::{Known, NoTables, Terms};
+    use crate::plan::{CostInputs, NoTables, Terms};
     use crate::stream::StreamFile;
 
     const LINE: &str = r#"
@@ -116,9 +107,9 @@ reject = true
         }
     }
 
-    /// What is read from a charge is what the charge was made for, for every kind of pipeline under every rule.
+    /// The cost read from a charge equals the cost it was made for, for every kind of pipeline under every rule.
     #[test]
-    fn a_bill_is_found_again_in_its_charge() {
+    fn a_cost_is_recovered_from_its_charge() {
         let network =
             LINE.replace("kind = \"ridge\"", "kind = \"mlp\"\nlayers = [8]\nrows = 4000").replace("reject = true", "");
         let logistic = network
@@ -140,20 +131,20 @@ reject = true
                 let pipeline = Pipeline::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 let terms = Terms::new(&pipeline, &file, &filter).expect("terms");
                 let recipe = Recipe::new(pipeline, &file, &NoTables).expect("a recipe");
-                let known = Known { filter: &filter, terms, cost: terms.first_cost, rows: Some(4000.0) };
-                let bill = Bill::new(&recipe, known).expect("a bill");
-                let found = Bill::as_charged(&recipe, bill.costs.clone(), bill.resources, terms.delta());
+                let known = CostInputs { filter: &filter, terms, cost: terms.first_cost, rows: Some(4000.0) };
+                let cost = AttemptCost::new(&recipe, known).expect("a cost");
+                let found = AttemptCost::as_charged(&recipe, cost.costs.clone(), cost.resources);
                 let found = found.unwrap_or_else(|| panic!("{:?}: {text}", filter.rule()));
-                assert_eq!((&found.costs, found.resources), (&bill.costs, bill.resources), "{rule:?}");
-                assert_eq!(found.noises.reject, bill.noises.reject);
-                assert!(alike(found.noises.features, bill.noises.features), "{found:?} {bill:?}");
-                assert!(alike(found.noises.validate, bill.noises.validate), "{found:?} {bill:?}");
-                match (&found.noises.train, &bill.noises.train) {
-                    (Trained::Tables(one), Trained::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
+                assert_eq!((&found.costs, found.resources), (&cost.costs, cost.resources), "{rule:?}");
+                assert_eq!(found.noises.reject, cost.noises.reject);
+                assert!(alike(found.noises.features, cost.noises.features), "{found:?} {cost:?}");
+                assert!(alike(found.noises.validate, cost.noises.validate), "{found:?} {cost:?}");
+                match (&found.noises.train, &cost.noises.train) {
+                    (TrainingNoise::Tables(one), TrainingNoise::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
                     (one, two) => assert_eq!(one, two),
                 }
-                let other = Bill::as_charged(&recipe, [None, None], bill.resources, terms.delta());
-                assert!(other.is_none(), "what paid for nothing is no bill of this pipeline");
+                let other = AttemptCost::as_charged(&recipe, [None, None], cost.resources);
+                assert!(other.is_none(), "an empty charge does not fit this pipeline");
             }
         }
     }

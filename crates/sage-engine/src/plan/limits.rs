@@ -1,46 +1,46 @@
-//! Limits of an attempt that are decided before it is charged, from public sizes alone.
+//! Resource limits of an attempt, checked before it is charged, from public sizes only.
 
 use std::time::Duration;
 
 use super::Recipe;
-use super::memory::memory_bytes;
+use super::memory::estimate_memory_bytes;
 use super::refusal::PlanRefusal;
-use super::time::time_seconds;
+use super::time::estimate_seconds;
 use crate::adapt::Limit;
 use crate::stream::StreamFile;
 
-/// What one attempt may use of the machine, as the operator says; a pipeline's file may say less.
+/// The operator's resource limits of one attempt. A pipeline file may set lower ones.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AttemptLimits {
-    /// How long it may take.
+    /// The time limit.
     pub time: Option<Duration>,
-    /// How much memory it may need, as estimated from its shape.
+    /// The memory limit, compared with an estimate.
     pub memory_bytes: Option<u64>,
 }
 
 /// A limit that an attempt would exceed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct OverLimit {
-    /// Which.
+pub(crate) struct ExceededLimit {
+    /// The limit.
     pub(crate) limit: Limit,
-    /// The same for the author of the pipeline.
+    /// The message for the author of the pipeline.
     pub(crate) refusal: PlanRefusal,
 }
 
 impl Recipe {
-    /// Refuses an attempt that would need more memory or more time than it may have. The decision and its reason follow
-    /// from the pipeline, the stream's file, the limits and a public number of rows, and from nothing else.
+    /// Refuses an attempt whose estimated memory or time exceeds the limits. The decision and the message depend only
+    /// on the pipeline, the stream file, the limits and a public number of rows.
     ///
     /// # Errors
-    /// With the limit, and about how much the attempt needs.
+    /// With the exceeded limit and the estimate.
     pub(crate) fn check_limits(
         &self, file: &StreamFile, rows: Option<f64>, limits: AttemptLimits,
-    ) -> Result<(), OverLimit> {
-        let over = |limit, why| Err(OverLimit { limit, refusal: PlanRefusal::part("limits", why) });
-        let needed = memory_bytes(self, file, rows);
+    ) -> Result<(), ExceededLimit> {
+        let over = |limit, why| Err(ExceededLimit { limit, refusal: PlanRefusal::part("limits", why) });
+        let needed = estimate_memory_bytes(self, file, rows);
         if let Some(most) = limits.memory_bytes.filter(|most| needed > *most as f64) {
             let why = format!(
-                "an attempt needs about {:.0} million bytes of memory and may have {}; raise memory_megabytes in \
+                "an attempt needs about {:.0} million bytes of memory and the limit is {}; raise memory_megabytes in \
                  [limits] if the operator's --attempt-memory allows it, or take a shorter window, fewer categories or \
                  narrower layers",
                 needed / 1e6,
@@ -48,11 +48,11 @@ impl Recipe {
             );
             return over(Limit::Memory, why);
         }
-        let seconds = time_seconds(self, file, rows);
+        let seconds = estimate_seconds(self, file, rows);
         if let Some(most) = limits.time.filter(|most| seconds > most.as_secs_f64()) {
             let why = format!(
-                "an attempt takes up to about {:.0} seconds by its public sizes and may take {}; raise time in [limits] \
-                 if the operator's --attempt-time allows it, or take fewer epochs, narrower layers or a shorter window",
+                "an attempt takes up to about {:.0} seconds by its public sizes and the limit is {}; raise time in \
+                 [limits] if the operator's --attempt-time allows it, or take fewer epochs, narrower layers or a shorter window",
                 seconds.ceil(),
                 most.as_secs()
             );

@@ -1,29 +1,24 @@
-//! About how much memory an attempt needs, from what is known before a row is read.
+//! An estimate of the memory of an attempt, from public sizes.
 //!
-//! The shape of a model and a public number of rows say it: encoded rows stay in memory for as long as an attempt
-//! trains, and a learner keeps sums and copies of its weights. It is an estimate, meant to be high rather than low.
-//! What an attempt uses in the end is not held against it: that would tell how many rows there were.
+//! Encoded rows stay in memory while an attempt trains, and a learner keeps sums and copies of its weights. The
+//! estimate follows from the shape of the model and a public number of rows, and is meant to be high rather than low.
+//! The memory that an attempt really uses is not checked: the outcome would reveal the number of rows.
 
-use super::bill::shape;
 use super::{Recipe, key_names};
 use crate::pipeline::{Statistic, Train};
 use crate::stream::StreamFile;
 
-/// A number of a row, encoded.
+/// Bytes of an encoded number.
 const NUMBER: f64 = 4.0;
-/// A number of a row, read and not encoded, with whether it is there; a text counts as several.
+/// Bytes of a decoded number with its validity; a text counts as several.
 const CELL: f64 = 9.0;
-/// A weight: itself, its pace, a copy each way, the step's sum and noise, and the sums of two threads.
-const WEIGHT: f64 = 56.0;
-/// A moment of two inputs: the sums of two threads, the noisy matrix and its factors.
-const MOMENT: f64 = 64.0;
 /// A key of a table: sums, noise, its line, its name.
 const KEY: f64 = 128.0;
-/// What a process needs apart from rows: code, buffers of files, a block as it is read.
+/// Bytes that do not depend on rows: code, file buffers, one decoded block.
 const BASE: f64 = 64e6;
 
-/// About how many bytes an attempt on so many rows of the train lane needs; with none known, its shape alone.
-pub(crate) fn memory_bytes(recipe: &Recipe, file: &StreamFile, rows: Option<f64>) -> f64 {
+/// Estimates the bytes of an attempt on `rows` rows of the train lane; without a number of rows, from the shape alone.
+pub(crate) fn estimate_memory_bytes(recipe: &Recipe, file: &StreamFile, rows: Option<f64>) -> f64 {
     let train_share = 1.0 - file.test_share.units() as f64 / sage_kernel::Rate::LIMIT.units() as f64;
     let rows = rows.unwrap_or(0.0) / train_share.max(1e-3);
     let read = recipe.query().columns.len() as f64 * CELL;
@@ -40,13 +35,9 @@ pub(crate) fn memory_bytes(recipe: &Recipe, file: &StreamFile, rows: Option<f64>
     let layout = inputs.encoding().layout();
     let beside = inputs.encoding().joins().count() + 1;
     let row = NUMBER * (f64::from(layout.numbers) + f64::from(layout.named) + 1.0 + beside as f64);
-    let width = f64::from(layout.inputs()) + 1.0;
     let model = match &recipe.pipeline().train {
-        Train::Network { layers, .. } => {
-            WEIGHT * shape(inputs, layers).map_or(0.0, |shape| f64::from(shape.parameters()))
-        }
-        Train::Ridge(_) => MOMENT * width * width,
-        _ => WEIGHT * width,
+        Train::Model(learner) => learner.memory_bytes(inputs),
+        _ => 0.0,
     };
     BASE + rows * row + model
 }

@@ -1,72 +1,74 @@
-//! Plans: a pipeline held against its stream, before anything is charged.
+//! Plans: a pipeline is checked against its stream and priced, before anything is charged.
 //!
-//! A [`Recipe`] is a pipeline that fits its stream: its columns exist, its expressions are functions of one row,
-//! its model can be written as a graph. A [`Bill`] is what one attempt of it will be charged and with which
-//! noise it will be run. Both follow from public things alone (files, the ceiling, released counts), so that
-//! they come out the same after a restart. Nothing here reads a row, charges anything or draws noise.
+//! A [`Recipe`] is a pipeline that fits its stream: its columns exist, its expressions are functions of one row, and
+//! its model can be exported as a graph. An [`AttemptCost`] is the charge of one attempt and the noise that it pays
+//! for. Both follow from public data only (files, the ceiling, released counts), so that they are the same after a
+//! restart. Nothing here reads a row, charges anything or draws noise.
 
-mod apart;
-mod bill;
+mod attempt_cost;
 mod charged;
 mod inputs;
 mod limits;
 mod memory;
 mod own;
+mod planning_thread;
 mod preview;
 mod price;
 mod question;
 mod refusal;
 mod search;
 mod terms;
-mod time;
+pub(crate) mod time;
+mod training;
 
-pub(crate) use apart::{NamedTables, plan_apart};
-pub use bill::{Bill, Noises, Trained};
-pub(crate) use bill::{Known, linear, of_both_lanes, quantiles, shape};
+pub use attempt_cost::{AttemptCost, StageNoise, TrainingNoise};
+pub(crate) use attempt_cost::{CostInputs, quantile_plan, uses_both_lanes};
+pub(crate) use charged::charged_table_noise;
 pub use inputs::Inputs;
 pub(crate) use inputs::graph_columns;
 pub use limits::AttemptLimits;
-pub(crate) use own::{LABEL, value_of};
-pub use own::{OwnCode, Tested};
+pub(crate) use own::{LABEL, column_expression};
+pub use own::{OwnCode, TestLabel};
+pub(crate) use planning_thread::{NamedTables, plan_on_thread};
 pub use preview::Preview;
-pub(crate) use price::{OneRelease, one_release};
-pub(crate) use question::Priced;
+pub(crate) use price::{PricedRelease, price_release};
+pub(crate) use question::QueryPrice;
 pub use refusal::PlanRefusal;
 pub use terms::Terms;
+pub use training::TrainingBudget;
 
 use crate::pipeline::{Bounds, Keys, Pipeline, Statistic, Train};
 use crate::read::{self, Expression, Query};
 use crate::stream::{Kind, StreamFile};
 
-/// A pipeline that fits its stream.
+/// A pipeline checked against its stream.
 #[derive(Clone, Debug)]
 pub struct Recipe {
     pipeline: Pipeline,
     query: Query,
     inputs: Option<Inputs>,
     own: Option<OwnCode>,
-    tested: Option<Tested>,
+    tested: Option<TestLabel>,
 }
 
-/// A released table of group means, as a feature looks at it: its keys, the bounds of its values, and the values, of
-/// which those that nobody knows are absent.
+/// A released table of group means, as used by a feature.
 #[derive(Clone, Debug)]
 pub struct Table {
-    /// The keys.
+    /// The group keys.
     pub keys: Keys,
-    /// The bounds.
+    /// The bounds of the values.
     pub bounds: Bounds,
-    /// A value for each key.
+    /// The mean of each key; `None` where it was not released.
     pub values: Vec<Option<f64>>,
 }
 
-/// Where released tables are found, by name and version.
+/// A lookup of released tables by name and version.
 pub trait Tables {
-    /// The table of this name; nothing if there is none.
+    /// The table with this name, if there is one.
     fn table(&self, release: &str) -> Option<Table>;
 }
 
-/// No tables.
+/// A lookup without tables.
 pub struct NoTables;
 
 impl Tables for NoTables {
@@ -75,44 +77,45 @@ impl Tables for NoTables {
     }
 }
 
-/// The column of a statistic's value, and that of its key.
+/// The column names of a statistic's value and key.
 pub(crate) const VALUE: &str = "value";
 pub(crate) const KEY: &str = "key";
 
 impl Recipe {
-    /// Holds a pipeline against the file of its stream.
+    /// Checks a pipeline against the file of its stream.
     ///
     /// # Errors
-    /// With what does not fit and what would.
+    /// With the part that does not fit and what would fit.
     pub fn new(pipeline: Pipeline, file: &StreamFile, tables: &dyn Tables) -> Result<Self, PlanRefusal> {
-        let foreign = |key: &&String| !can_be_a_block(file, key);
+        let foreign = |key: &&String| !is_block_key(file, key);
         if let Some(key) = pipeline.blocks.iter().flatten().find(foreign) {
-            return Err(PlanRefusal::part("blocks", format!("`{key}` is no key of a block of this stream")));
+            return Err(PlanRefusal::part("blocks", format!("`{key}` is not a valid block key of this stream")));
         }
         let (mut inputs, mut own, mut tested) = (None, None, None);
         let query = match &pipeline.train {
             Train::Statistic(statistic) => statistic_query(&pipeline, statistic),
             Train::Command { .. } | Train::Released { .. } => {
-                let label = own::tested(&pipeline, file)?;
+                let label = own::test_label(&pipeline, file)?;
                 let mut query = Query { filter: pipeline.filter.clone(), columns: vec![label.label.clone()] };
                 if matches!(pipeline.train, Train::Command { .. }) {
-                    let (seen, code) = own::of(&pipeline, file, label.label.clone())?;
+                    let (seen, code) = own::plan_own_code(&pipeline, file, label.label.clone())?;
                     (query, own) = (seen, Some(code));
                 }
                 tested = Some(label);
                 query
             }
-            _ => {
-                let (query, of_model) = inputs::of(&pipeline, file, tables)?;
+            Train::Model(learner) => {
+                let (query, model_inputs) = inputs::plan_inputs(&pipeline, file, tables)?;
                 let reject = pipeline.validate.as_ref().is_some_and(|validate| {
                     validate.reject && matches!(validate.metric, crate::pipeline::Metric::Accuracy)
                 });
-                if reject && of_model.encoding().cells().is_none() {
-                    let why = "false: a classifier can be rejected by its accuracy where all features are categories, \
+                if reject && model_inputs.encoding().cells().is_none() {
+                    let why = "false: rejection by accuracy needs features that are all categorical, \
                                with at most 8388608 combinations";
                     return Err(PlanRefusal::part("validate.reject", why));
                 }
-                inputs = Some(of_model);
+                learner.check_inputs(&model_inputs)?;
+                inputs = Some(model_inputs);
                 query
             }
         };
@@ -125,29 +128,29 @@ impl Recipe {
         &self.pipeline
     }
 
-    /// What is read of each row.
+    /// The columns that are read from each row.
     pub const fn query(&self) -> &Query {
         &self.query
     }
 
-    /// What a model of ours sees of it.
+    /// The inputs of a built-in learner.
     pub const fn inputs(&self) -> Option<&Inputs> {
         self.inputs.as_ref()
     }
 
-    /// What a model that was not trained here is tested against.
-    pub const fn tested(&self) -> Option<&Tested> {
+    /// The label for validating a model that a user's program or an earlier run made.
+    pub const fn tested(&self) -> Option<&TestLabel> {
         self.tested.as_ref()
     }
 
-    /// What a program of its author's is given.
+    /// The user's program.
     pub const fn own_code(&self) -> Option<&OwnCode> {
         self.own.as_ref()
     }
 }
 
-/// Whether a block of the stream can have this key, whether or not there is one yet.
-fn can_be_a_block(file: &StreamFile, key: &str) -> bool {
+/// Whether a block of the stream can have this key, whether or not it exists yet.
+fn is_block_key(file: &StreamFile, key: &str) -> bool {
     let Some(levels) = file.blocks.parse(key) else { return false };
     let column = file.blocks.attribute.as_ref().and_then(|name| file.column(name));
     match (levels.attribute, column.map(|(_, column)| &column.kind)) {
@@ -156,7 +159,7 @@ fn can_be_a_block(file: &StreamFile, key: &str) -> bool {
     }
 }
 
-/// A statistic looks at a value, at a key, at both or at neither.
+/// The query of a statistic: its value, its key, both or neither.
 fn statistic_query(pipeline: &Pipeline, statistic: &Statistic) -> Query {
     let (of, by) = match statistic {
         Statistic::Count => (None, None),
@@ -170,7 +173,7 @@ fn statistic_query(pipeline: &Pipeline, statistic: &Statistic) -> Query {
     Query { filter: pipeline.filter.clone(), columns: columns.collect() }
 }
 
-/// The keys as texts, in the order of their places.
+/// The keys as texts, in order.
 pub(crate) fn key_names(keys: &Keys) -> Vec<String> {
     match keys {
         Keys::Count(count) => (0..*count).map(|key| key.to_string()).collect(),

@@ -1,56 +1,59 @@
-//! What a program of its author's is given: all columns of the train lane's rows, and the label beside them.
+//! The input of a user's program: all columns of the train lane's rows, and the label.
 //!
-//! Times are seconds since 1970. Which of the columns a model looks at is the program's business; that its model
-//! looks at columns of the stream alone is checked when it comes back.
+//! Times are seconds since 1970. The program chooses which columns its model reads; that these are columns of the
+//! stream is checked when the model comes back.
 
-use super::inputs::{bounds_of, identifier, label_of};
+use super::inputs::{check_label_kind, identifier, label_expression};
 use super::refusal::PlanRefusal;
-use crate::pipeline::{Handover, Pipeline, Train};
+use crate::pipeline::{Pipeline, RowTransport, Train};
 use crate::read::{Expression, Query};
 use crate::stream::{Kind, StreamFile, Width};
 
-/// The column of the label. No column of a stream has a name like this one.
+/// The name of the label column, which no column of a stream can have.
 pub(crate) const LABEL: &str = "_label";
 
-/// A column as SQL, a time as seconds since 1970.
-pub(crate) fn value_of(column: &str, is_time: bool) -> String {
+/// A column as an SQL expression, with times as seconds since 1970.
+pub(crate) fn column_expression(column: &str, is_time: bool) -> String {
     let name = identifier(column);
     if is_time { format!("extract(epoch from {name})") } else { name }
 }
 
-/// A program of its author's.
+/// A user's training program.
 #[derive(Clone, Debug)]
 pub struct OwnCode {
-    /// The program and what it is called with.
+    /// The program and its arguments.
     pub words: Vec<String>,
-    /// After how long it is stopped.
+    /// The time after which it is stopped.
     pub time_limit: Option<Width>,
-    /// How it is given its rows.
-    pub rows: Handover,
+    /// How it receives its rows.
+    pub rows: RowTransport,
 }
 
-/// The label that a model which was not trained here is tested against.
+/// The label for validating a model that a user's program or an earlier run made.
 #[derive(Clone, Debug)]
-pub struct Tested {
-    /// As it is read.
+pub struct TestLabel {
+    /// The expression.
     pub(crate) label: Expression,
-    /// The bounds of a label that is a number; nothing where it is a class.
+    /// The bounds of a numeric label; `None` for a class.
     pub(crate) bounds: Option<(f64, f64)>,
 }
 
-/// The label of a pipeline whose model comes from elsewhere.
-pub(super) fn tested(pipeline: &Pipeline, file: &StreamFile) -> Result<Tested, PlanRefusal> {
-    let (sql, bounds) = label_of(pipeline, file)?;
-    bounds_of(pipeline, bounds)?;
-    Ok(Tested { label: Expression { name: LABEL.to_owned(), sql }, bounds })
+/// The label of a pipeline whose model is not trained by a built-in learner.
+pub(super) fn test_label(pipeline: &Pipeline, file: &StreamFile) -> Result<TestLabel, PlanRefusal> {
+    let (sql, bounds) = label_expression(pipeline, file)?;
+    check_label_kind(pipeline, bounds)?;
+    Ok(TestLabel { label: Expression { name: LABEL.to_owned(), sql }, bounds })
 }
 
-pub(super) fn of(pipeline: &Pipeline, file: &StreamFile, label: Expression) -> Result<(Query, OwnCode), PlanRefusal> {
+/// Plans the query of a pipeline with a user's program.
+pub(super) fn plan_own_code(
+    pipeline: &Pipeline, file: &StreamFile, label: Expression,
+) -> Result<(Query, OwnCode), PlanRefusal> {
     let Train::Command { words, time_limit, rows } = &pipeline.train else {
         return Err(PlanRefusal::part("train", "a command"));
     };
     let column = |column: &crate::stream::Column| {
-        let sql = value_of(&column.name, matches!(column.kind, Kind::Time { .. }));
+        let sql = column_expression(&column.name, matches!(column.kind, Kind::Time { .. }));
         Expression { name: column.name.clone(), sql }
     };
     let columns = file.columns.iter().map(column).chain([label]).collect();

@@ -1,22 +1,22 @@
-//! What would happen to a pipeline if it were submitted now. It costs nothing to look.
+//! A preview of a submission. It costs nothing.
 
 use sage_kernel::Epsilon;
 
-/// What would happen first, and at worst.
+/// The first and the most expensive attempt of a pipeline, if it were submitted now.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Preview {
     /// The pipeline.
     pub pipeline: String,
     /// The stream.
     pub stream: String,
-    /// How many blocks the first attempt reads.
+    /// The number of blocks that the first attempt reads.
     pub window: u32,
-    /// How many sealed blocks still admit it.
+    /// The number of sealed blocks that still admit it.
     pub eligible: u32,
-    /// The ε that the first attempt by itself comes to, on the lane where it costs more, at δ_g.
+    /// The ε of the first attempt alone at δ_g, on the more expensive lane.
     pub first: Epsilon,
-    /// The same for the costliest attempt that the limits allow.
+    /// The same for the most expensive attempt within the limits.
     pub most: Epsilon,
-    /// How many more first attempts the blocks of the first window admit.
+    /// How many more such attempts the blocks of the first window admit.
     pub runs_left: u64,
 }

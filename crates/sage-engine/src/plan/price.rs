@@ -1,56 +1,57 @@
-//! From units of the ledger to noise: the filter itself is asked what each amount of noise costs.
+//! Prices of noise: the stream's filter itself prices each amount of noise, in units of the ledger.
 //!
-//! What is planned is therefore what will be charged, under every rule. Searches are over the kernel's integers and
-//! come out the same on every machine where the kernel's prices do.
+//! The planned cost is therefore the charged cost, under every rule. Searches run over the kernel's integers and give
+//! the same result on every machine on which the kernel's prices do.
 
 use sage_kernel::{Blocks, Cost, Delta, Epsilon, Filter, Lane, Mechanism, Rule, Sigma, TableNoise};
 use sage_learn::plan::gaussian_sigma;
 
 use super::refusal::PlanRefusal;
-use super::search::{edge, least};
+use super::search::{find_edge, find_least};
 use super::terms::DELTA_SHARE;
 use crate::allocate::Resources;
 
-/// The prices of one filter.
+/// The prices of mechanisms under one filter.
 #[derive(Clone, Copy)]
 pub(super) struct Prices<'filter> {
     pub(super) filter: &'filter Filter,
-    /// The δ at which mechanisms are stated that need one.
+    /// The δ of mechanisms that need one.
     pub(super) delta: Delta,
 }
 
-/// One private release on each lane, as large as a cost allows.
+/// One private release on each lane, with the smallest noise that a cost pays for.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct OneRelease {
-    /// What each lane is charged.
+pub(crate) struct PricedRelease {
+    /// The charge of each lane.
     pub(crate) cost: Cost,
-    /// What that comes to.
+    /// The same in the units of the allocation.
     pub(crate) resources: Resources,
-    /// Its noise, in sensitivities: the scale of Laplace noise, the standard deviation of Gaussian.
+    /// The noise in multiples of the sensitivity: the Laplace scale or the Gaussian standard deviation.
     pub(crate) noise: f64,
 }
 
-/// The release with the least noise that loses at most so much on each lane; nothing if the filter has no price.
-pub(crate) fn one_release(filter: &Filter, most: u64) -> Option<OneRelease> {
+/// Prices the release with the smallest noise that loses at most `most` on each lane; `None` if the filter has no
+/// price.
+pub(crate) fn price_release(filter: &Filter, most: u64) -> Option<PricedRelease> {
     let delta = Delta::from_units(filter.ceiling().delta.units() / DELTA_SHARE)?;
     let prices = Prices { filter, delta };
-    let table = prices.table(most, 1).ok()??;
+    let table = prices.table_noise(most, 1).ok()??;
     let noise = match table {
         TableNoise::Laplace(epsilon) => 1e12 / epsilon.units() as f64,
         TableNoise::Gaussian(sigma) => sigma.units() as f64 / 1e9,
     };
     let cost = prices.cost(vec![table.mechanism().ok()?]).ok()?;
     let resources = prices.resources([Some(&cost), Some(&cost)]).ok()?;
-    Some(OneRelease { cost, resources, noise })
+    Some(PricedRelease { cost, resources, noise })
 }
 
-/// From a thousandth of the sensitivity to a million times.
+/// The search range of σ: from a thousandth of the sensitivity to a million times.
 const SIGMAS: (u64, u64) = (1_000_000, 1_000_000_000_000_000);
-/// From 10^-9 to a hundred.
+/// The search range of ε: from 10^-9 to 100.
 const EPSILONS: (u64, u64) = (1_000, 100_000_000_000_000);
 
 impl Prices<'_> {
-    /// The cost of mechanisms on a lane, stated at the δ where one of them needs it.
+    /// The cost of mechanisms on a lane, at δ where one of them needs it.
     pub(super) fn cost(&self, parts: Vec<Mechanism>) -> Result<Cost, PlanRefusal> {
         let pure = parts.iter().all(|part| {
             matches!(part, Mechanism::Pure { .. } | Mechanism::Laplace { .. } | Mechanism::BlackBox { .. })
@@ -60,7 +61,7 @@ impl Prices<'_> {
         cost.map_err(|error| PlanRefusal::part("budget", error.to_string()))
     }
 
-    /// What costs of both lanes come to.
+    /// The costs of both lanes in the units of the allocation.
     pub(super) fn resources(&self, costs: [Option<&Cost>; 2]) -> Result<Resources, PlanRefusal> {
         let Ok(anywhere) = Blocks::range(0, 0) else { return Ok(Resources::ZERO) };
         let mut amounts = [None, None];
@@ -69,17 +70,17 @@ impl Prices<'_> {
             *amounts = priced.transpose().map_err(PlanRefusal::Unpriced)?;
         }
         let found = Resources::of_cost(self.filter, amounts.each_ref().map(Option::as_ref));
-        found.ok_or_else(|| PlanRefusal::part("budget", "a fixed stream charges only what was declared"))
+        found.ok_or_else(|| PlanRefusal::part("budget", "a fixed stream charges only declared mechanisms"))
     }
 
-    /// What mechanisms lose on the train lane; the test lane's prices are the same.
+    /// The loss of mechanisms on the train lane. The test lane has the same prices.
     fn loss(&self, parts: Vec<Mechanism>) -> Result<u64, PlanRefusal> {
         let cost = self.cost(parts)?;
         Ok(self.resources([Some(&cost), None])?.loss(Lane::Train))
     }
 
-    /// What one release that by itself is (ε, δ)-differentially private loses.
-    pub(super) fn units(&self, epsilon: Epsilon) -> Result<u64, PlanRefusal> {
+    /// The loss of one release that alone is (ε, δ)-differentially private.
+    pub(super) fn loss_units(&self, epsilon: Epsilon) -> Result<u64, PlanRefusal> {
         if self.filter.rule() == Rule::Basic {
             return Ok(epsilon.units());
         }
@@ -91,7 +92,7 @@ impl Prices<'_> {
         }])
     }
 
-    /// The least noise with which mechanisms lose at most so much.
+    /// The smallest noise with which mechanisms lose at most `most`.
     pub(super) fn least_sigma(
         &self, most: u64, parts: impl Fn(Sigma) -> Vec<Mechanism>,
     ) -> Result<Option<Sigma>, PlanRefusal> {
@@ -99,11 +100,11 @@ impl Prices<'_> {
             Some(sigma) => self.loss(parts(sigma)),
             None => Ok(u64::MAX),
         };
-        Ok(least(SIGMAS, most, loss)?.and_then(Sigma::from_units))
+        Ok(find_least(SIGMAS, most, loss)?.and_then(Sigma::from_units))
     }
 
-    /// The least noise with which so many tables lose at most so much together.
-    pub(super) fn table(&self, most: u64, tables: u32) -> Result<Option<TableNoise>, PlanRefusal> {
+    /// The smallest noise with which `tables` tables together lose at most `most`.
+    pub(super) fn table_noise(&self, most: u64, tables: u32) -> Result<Option<TableNoise>, PlanRefusal> {
         if self.filter.rule() == Rule::Basic {
             let each = Epsilon::from_units(most / u64::from(tables.max(1)));
             return Ok(each.filter(|epsilon| *epsilon > Epsilon::ZERO).map(TableNoise::Laplace));
@@ -115,27 +116,27 @@ impl Prices<'_> {
         Ok(self.least_sigma(most, parts)?.map(TableNoise::Gaussian))
     }
 
-    /// The largest ε of one Laplace release that loses at most so much.
-    pub(super) fn laplace(&self, most: u64) -> Result<Option<Epsilon>, PlanRefusal> {
-        self.largest(most, |epsilon| Mechanism::Laplace { epsilon, count: 1 })
+    /// The largest ε of one Laplace release that loses at most `most`.
+    pub(super) fn laplace_epsilon(&self, most: u64) -> Result<Option<Epsilon>, PlanRefusal> {
+        self.largest_epsilon(most, |epsilon| Mechanism::Laplace { epsilon, count: 1 })
     }
 
-    /// The largest ε of something that is (ε, δ)-differentially private and loses at most so much.
-    pub(super) fn black_box(&self, most: u64, delta: Delta) -> Result<Option<Epsilon>, PlanRefusal> {
-        self.largest(most, |epsilon| Mechanism::BlackBox { epsilon, delta })
+    /// The largest ε of an (ε, δ)-differentially private mechanism that loses at most `most`.
+    pub(super) fn black_box_epsilon(&self, most: u64, delta: Delta) -> Result<Option<Epsilon>, PlanRefusal> {
+        self.largest_epsilon(most, |epsilon| Mechanism::BlackBox { epsilon, delta })
     }
 
-    fn largest(&self, most: u64, part: impl Fn(Epsilon) -> Mechanism) -> Result<Option<Epsilon>, PlanRefusal> {
+    fn largest_epsilon(&self, most: u64, part: impl Fn(Epsilon) -> Mechanism) -> Result<Option<Epsilon>, PlanRefusal> {
         let fits = |units: u64| match Epsilon::from_units(units) {
             Some(epsilon) => Ok(self.loss(vec![part(epsilon)])? <= most),
             None => Ok(false),
         };
-        Ok(edge(EPSILONS.0, EPSILONS.1, fits)?.and_then(Epsilon::from_units))
+        Ok(find_edge(EPSILONS.0, EPSILONS.1, fits)?.and_then(Epsilon::from_units))
     }
 }
 
-/// The least noise that is paid for, where all that is greater is.
+/// The smallest σ for which `paid` is true, where it is true for every larger σ.
 pub(super) fn least_sigma_of_table(paid: impl Fn(Sigma) -> bool) -> Option<Sigma> {
     let fits = |units: u64| Ok::<bool, std::convert::Infallible>(Sigma::from_units(units).is_some_and(&paid));
-    edge(SIGMAS.1, SIGMAS.0, fits).ok().flatten().and_then(Sigma::from_units)
+    find_edge(SIGMAS.1, SIGMAS.0, fits).ok().flatten().and_then(Sigma::from_units)
 }

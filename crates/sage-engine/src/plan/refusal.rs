@@ -1,65 +1,56 @@
-//! Why a pipeline cannot be run on its stream. Made from files alone, never from rows.
+//! Why a pipeline cannot run on its stream. Refusals follow from files only, never from rows.
 
-use std::fmt;
-
-use sage_kernel::Unpriced;
-use sage_learn::bundle::GraphRefusal;
+use sage_kernel::PriceError;
 use sage_learn::encode::EncodingError;
+use sage_model::bundle::GraphRefusal;
 
 use crate::adapt::PlanError;
 use crate::read::QueryRefusal;
 
-/// Why a pipeline cannot be run on its stream.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a pipeline cannot run on its stream.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum PlanRefusal {
     /// The stream has no such column.
+    #[error("the stream has no column `{name}`{}", suggestion(nearest.as_deref()))]
     NoColumn {
         /// The name.
         name: String,
-        /// The nearest one that it has.
+        /// The most similar column of the stream.
         nearest: Option<String>,
     },
     /// A part of the pipeline does not fit its stream.
+    #[error("{part}: {why}")]
     Part {
-        /// Which.
+        /// The part: a key, a table or a feature.
         part: String,
-        /// What is wrong, and what would be right.
+        /// What is wrong, and how to correct it.
         why: String,
     },
-    /// An expression is no function of one row.
+    /// An expression is not a function of one row.
+    #[error(transparent)]
     Query(QueryRefusal),
-    /// The features do not make up rows.
-    Encoding(EncodingError),
-    /// The model could not be written as a graph.
-    Graph(GraphRefusal),
+    /// The features do not form a valid encoding.
+    #[error("features: {0}")]
+    Encoding(#[source] EncodingError),
+    /// The model cannot be exported as a graph.
+    #[error("features: {0}")]
+    Graph(#[source] GraphRefusal),
     /// The stream's filter has no price for a mechanism.
-    Unpriced(Unpriced),
-    /// The first attempt is beyond the limits.
-    Limits(PlanError),
+    #[error("budget: {0}")]
+    Unpriced(PriceError),
+    /// The first attempt exceeds the limits.
+    #[error("budget: {0}; lower epsilon0 or window.min, or raise the limits")]
+    Limits(#[source] PlanError),
 }
 
 impl PlanRefusal {
-    pub(crate) fn part(part: impl Into<String>, why: impl Into<String>) -> Self {
+    /// A part of the pipeline that does not fit, with what would.
+    pub fn part(part: impl Into<String>, why: impl Into<String>) -> Self {
         Self::Part { part: part.into(), why: why.into() }
     }
 }
 
-impl fmt::Display for PlanRefusal {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::NoColumn { name, nearest } => {
-                write!(out, "the stream has no column `{name}`")?;
-                nearest.as_ref().map_or(Ok(()), |nearest| write!(out, "; did you mean `{nearest}`?"))
-            }
-            Self::Part { part, why } => write!(out, "{part}: {why}"),
-            Self::Query(refusal) => refusal.fmt(out),
-            Self::Encoding(error) => write!(out, "features: {error}"),
-            Self::Graph(refusal) => write!(out, "features: {refusal}"),
-            Self::Unpriced(why) => write!(out, "budget: {why}"),
-            Self::Limits(error) => write!(out, "budget: {error}; lower epsilon0 or window.min, or raise the limits"),
-        }
-    }
+fn suggestion(nearest: Option<&str>) -> String {
+    nearest.map_or_else(String::new, |nearest| format!("; did you mean `{nearest}`?"))
 }
-
-impl std::error::Error for PlanRefusal {}

@@ -1,91 +1,92 @@
-//! Searches over whole numbers for where something begins to fit.
+//! Searches over integers for the boundary of a monotone condition.
 //!
-//! Asking for a price can take as long as a step of training, so how often it is asked matters. Nothing here uses more
-//! of floats than the four operations, so that a search comes out the same on every machine.
+//! Computing a price can take as long as a training step, so searches use few probes. Only the four basic float
+//! operations are used, so that a search gives the same result on every machine.
 
-/// How close a search ends, relative to what it found: one part in so many.
-const CLOSE: u64 = 10_000;
-/// By what a search without bounds on both sides goes on.
+/// The relative precision of a search: one part in this number.
+const PRECISION: u64 = 10_000;
+/// The factor by which the bracketing phase moves.
 const STRIDE: u64 = 4;
-/// After so many questions halves are taken, which always ends.
-const PATIENCE: u32 = 10;
+/// The number of secant probes after which the search bisects, which always terminates.
+const SECANT_PROBES: u32 = 10;
 
-/// A number that was asked about.
+/// An evaluated number.
 #[derive(Clone, Copy)]
-struct Asked {
+struct Probe {
     units: u64,
-    /// How much room the loss leaves: negative where it does not fit.
-    room: f64,
+    /// The relative slack of the loss: negative where it does not fit.
+    slack: f64,
 }
 
-/// The least number, nearly, at which a loss that falls is at most so much; nothing if none of the range is.
+/// The smallest number, within the precision, at which a decreasing loss is at most `most`; `None` if it never is.
 ///
-/// From the middle of the range, by ratio, it goes on by strides until the edge lies between two numbers, and then to
-/// where a straight line through their rooms would cross zero.
-pub(super) fn least<E>(
+/// The search brackets the boundary by strides from its starting point, and then follows the secant of the slack (the
+/// Illinois method).
+pub(super) fn find_least<E>(
     (low, high): (u64, u64), most: u64, loss: impl Fn(u64) -> Result<u64, E>,
 ) -> Result<Option<u64>, E> {
-    let ask = |units: u64| {
+    let probe = |units: u64| {
         let lost = loss(units)?;
-        let room = most as f64 / lost.max(1) as f64 - 1.0;
-        let room = if lost <= most { room.max(0.0) } else { room.min(-f64::EPSILON) };
-        Ok(Asked { units, room })
+        let slack = most as f64 / lost.max(1) as f64 - 1.0;
+        let slack = if lost <= most { slack.max(0.0) } else { slack.min(-f64::EPSILON) };
+        Ok(Probe { units, slack })
     };
-    let mut inside = ask(FIRST.clamp(low, high))?;
+    let mut inside = probe(FIRST.clamp(low, high))?;
     let mut outside = inside;
-    while inside.room < 0.0 {
+    while inside.slack < 0.0 {
         if inside.units == high {
             return Ok(None);
         }
         outside = inside;
-        inside = ask(inside.units.saturating_mul(STRIDE).min(high))?;
+        inside = probe(inside.units.saturating_mul(STRIDE).min(high))?;
     }
-    while outside.room >= 0.0 {
+    while outside.slack >= 0.0 {
         if outside.units == low {
             return Ok(Some(low));
         }
         inside = outside;
-        outside = ask((outside.units / STRIDE).max(low))?;
+        outside = probe((outside.units / STRIDE).max(low))?;
     }
-    let mut asked = 0;
+    let mut probes = 0;
     let mut last_fitted = true;
-    while inside.units - outside.units > 1 + outside.units / CLOSE {
-        let next = ask(between(outside, inside, last_fitted, asked))?;
-        let fits = next.room >= 0.0;
-        if fits == last_fitted && asked > 0 {
-            // The same side twice: the other counts for less, so that the line moves away from it.
+    while inside.units - outside.units > 1 + outside.units / PRECISION {
+        let next = probe(next_probe(outside, inside, last_fitted, probes))?;
+        let fits = next.slack >= 0.0;
+        if fits == last_fitted && probes > 0 {
+            // The same side twice: halve the slack of the other end, so that the secant moves away from it.
             let other = if fits { &mut outside } else { &mut inside };
-            other.room *= 0.5;
+            other.slack *= 0.5;
         }
         if fits {
             inside = next
         } else {
             outside = next
         }
-        (asked, last_fitted) = (asked + 1, fits);
+        (probes, last_fitted) = (probes + 1, fits);
     }
     Ok(Some(inside.units))
 }
 
-/// Where searches for noise begin: as much as the sensitivity.
+/// The starting point of searches for noise: σ equal to the sensitivity.
 const FIRST: u64 = 1_000_000_000;
 
-/// Where to ask next.
-fn between(outside: Asked, inside: Asked, last_fitted: bool, asked: u32) -> u64 {
+/// The next number to evaluate.
+fn next_probe(outside: Probe, inside: Probe, last_fitted: bool, probes: u32) -> u64 {
     let (low, high) = (outside.units, inside.units);
-    if asked >= PATIENCE {
+    if probes >= SECANT_PROBES {
         return low + (high - low) / 2;
     }
-    let share = -outside.room / (inside.room - outside.room).max(f64::MIN_POSITIVE);
+    let share = -outside.slack / (inside.slack - outside.slack).max(f64::MIN_POSITIVE);
     let crossing = low + ((high - low) as f64 * share.clamp(0.0, 1.0)) as u64;
-    // A hair beyond it, on the side that was not seen last: once the line is right, two questions end the search.
-    let hair = crossing / (3 * CLOSE);
-    let next = if last_fitted { crossing.saturating_sub(hair) } else { crossing.saturating_add(hair) };
+    // Slightly beyond the crossing, towards the side not seen last: once the secant is right, two probes end the
+    // search.
+    let offset = crossing / (3 * PRECISION);
+    let next = if last_fitted { crossing.saturating_sub(offset) } else { crossing.saturating_add(offset) };
     next.clamp(low + 1, high - 1)
 }
 
-/// The number nearest to `far` that still fits, nearly, where `safe` and all between it and the edge do.
-pub(super) fn edge<E>(safe: u64, far: u64, fits: impl Fn(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
+/// The number closest to `far` that still fits, within the precision. All numbers between `safe` and the boundary fit.
+pub(super) fn find_edge<E>(safe: u64, far: u64, fits: impl Fn(u64) -> Result<bool, E>) -> Result<Option<u64>, E> {
     if !fits(safe)? {
         return Ok(None);
     }
@@ -93,8 +94,8 @@ pub(super) fn edge<E>(safe: u64, far: u64, fits: impl Fn(u64) -> Result<bool, E>
         return Ok(Some(far));
     }
     let (mut inside, mut outside) = (safe, far);
-    while inside.abs_diff(outside) > 1 + inside.min(outside) / CLOSE {
-        // Halfway by ratio: the range spans many powers of ten.
+    while inside.abs_diff(outside) > 1 + inside.min(outside) / PRECISION {
+        // The geometric mean, because the range spans many powers of ten.
         let (one, other) = (inside.min(outside), inside.max(outside));
         let middle = (u128::from(one) * u128::from(other)).isqrt();
         let middle = u64::try_from(middle).unwrap_or(other).clamp(one + 1, other - 1);
@@ -114,20 +115,20 @@ mod tests {
 
     const RANGE: (u64, u64) = (1_000_000, 1_000_000_000_000_000);
 
-    /// What is found, and how often the price was asked.
-    fn found(most: u64, price: impl Fn(f64) -> f64) -> (Option<u64>, u32) {
-        let asked = Cell::new(0);
+    /// The search result and the number of probes.
+    fn search(most: u64, price: impl Fn(f64) -> f64) -> (Option<u64>, u32) {
+        let probes = Cell::new(0);
         let loss = |units: u64| {
-            asked.set(asked.get() + 1);
+            probes.set(probes.get() + 1);
             Ok::<u64, Infallible>(price(units as f64 / 1e9).min(1.8e19) as u64)
         };
-        let Ok(least) = least(RANGE, most, loss);
-        (least, asked.get())
+        let Ok(least) = find_least(RANGE, most, loss);
+        (least, probes.get())
     }
 
-    /// Prices as they come: like one over the noise, over its square, steeper where noise is small, and in steps.
+    /// Typical prices: inverse to the noise, to its square, steeper for small noise, and a step function.
     #[test]
-    fn the_edge_is_found_with_few_questions() {
+    fn the_boundary_is_found_with_few_probes() {
         let prices: [(&str, Price); 5] = [
             ("one over", |sigma| 1e12 / sigma),
             ("one over the square", |sigma| 5e11 / (sigma * sigma)),
@@ -137,18 +138,18 @@ mod tests {
         ];
         for (name, price) in prices {
             for most in [3_000_000_u64, 40_000_000_000, 500_000_000_000, 6_000_000_000_000, 100_000_000_000_000] {
-                let (least, asked) = found(most, price);
+                let (least, probes) = search(most, price);
                 let least = least.unwrap_or_else(|| panic!("{name} {most}"));
                 let loses = |units: f64| price(units / 1e9).min(1.8e19) as u64;
                 assert!(loses(least as f64) <= most, "{name} {most}: {least}");
-                let less = least as f64 * (1.0 - 2.5 / CLOSE as f64);
+                let less = least as f64 * (1.0 - 2.5 / PRECISION as f64);
                 assert!(least == RANGE.0 || loses(less) > most, "{name} {most}: {least} is not the least");
-                assert!(asked <= 32, "{name} {most}: {asked} questions");
+                assert!(probes <= 32, "{name} {most}: {probes} probes");
             }
-            let (_, asked) = found(500_000_000_000, price);
-            assert!(asked <= 9 || name == "in steps", "{name}: {asked} questions for an ordinary amount");
+            let (_, probes) = search(500_000_000_000, price);
+            assert!(probes <= 9 || name == "in steps", "{name}: {probes} probes for an ordinary amount");
         }
-        assert_eq!(found(1, |_| 2.0).0, None, "nothing fits");
-        assert_eq!(found(2, |_| 1.0).0, Some(RANGE.0), "everything fits");
+        assert_eq!(search(1, |_| 2.0).0, None, "nothing fits");
+        assert_eq!(search(2, |_| 1.0).0, Some(RANGE.0), "everything fits");
     }
 }

@@ -1,16 +1,14 @@
-//! A forecast of how long an attempt takes, from what is known before a row is read.
+//! An estimate of the duration of an attempt, from public sizes.
 //!
-//! How long an attempt really takes depends on its rows, so no verdict may follow from it. A limit of time is decided
-//! from this forecast instead: a pure function of the pipeline, the stream's file and a released or declared number of
-//! rows. Its constants are those of a slow machine, so that the forecast is high rather than low, and they are fixed:
-//! a measurement would make the verdict depend on what else the machine does. An attempt that takes longer than its
-//! forecast is burnt, with the reason of every attempt without a result.
+//! The real duration depends on rows, so no verdict may follow from it. A time limit is checked against this estimate
+//! instead: a pure function of the pipeline, the stream file and a released or declared number of rows. Its constants
+//! are those of a slow machine, so that the estimate is high rather than low. They are fixed, because a measurement
+//! would make the verdict depend on the load of the machine. An attempt that exceeds its time limit fails with the same
+//! reason as every attempt without a result.
 
-use sage_learn::network::{Shape, Work};
-
-use super::bill::shape;
 use super::{Recipe, key_names};
-use crate::pipeline::{Descent, Statistic, Train};
+use crate::learners::active_inputs;
+use crate::pipeline::{Statistic, Train};
 use crate::stream::StreamFile;
 
 /// Seconds to read a row, apart from its columns.
@@ -20,17 +18,17 @@ const CELL: f64 = 50e-9;
 /// Seconds to encode one input of a row.
 const INPUT: f64 = 20e-9;
 /// Seconds of a row in a training step or a test, apart from its weights.
-const PASS: f64 = 2e-6;
+pub(crate) const PASS: f64 = 2e-6;
 /// Seconds of one weight for one row, forward and backward.
-const WEIGHT: f64 = 0.5e-9;
+pub(crate) const WEIGHT: f64 = 0.5e-9;
 /// Seconds to draw and add the noise of one released number.
-const NOISE: f64 = 50e-9;
+pub(crate) const NOISE: f64 = 50e-9;
 /// Seconds of one product of two inputs of a row, and of one product when a matrix is factored.
-const PRODUCT: f64 = 1e-9;
+pub(crate) const PRODUCT: f64 = 1e-9;
 
-/// About how many seconds an attempt on so many rows of the train lane takes; with none known, what its shape alone
-/// takes. What a program of its author's does with its rows is not in it: its sandbox limits that.
-pub(crate) fn time_seconds(recipe: &Recipe, file: &StreamFile, rows: Option<f64>) -> f64 {
+/// Estimates the seconds of an attempt on `rows` rows of the train lane; without a number of rows, from the shape
+/// alone. The running time of a user's program is not included: its sandbox limits it.
+pub(crate) fn estimate_seconds(recipe: &Recipe, file: &StreamFile, rows: Option<f64>) -> f64 {
     let train_rows = rows.unwrap_or(0.0);
     let train_share = 1.0 - file.test_share.units() as f64 / sage_kernel::Rate::LIMIT.units() as f64;
     let all_rows = train_rows / train_share.max(1e-3);
@@ -38,41 +36,12 @@ pub(crate) fn time_seconds(recipe: &Recipe, file: &StreamFile, rows: Option<f64>
     let Some(inputs) = recipe.inputs() else {
         return read + all_rows * PASS + NOISE * released_numbers(&recipe.pipeline().train);
     };
-    let layout = inputs.encoding().layout();
-    let active = f64::from(layout.numbers) + f64::from(layout.named) + 1.0;
-    let width = f64::from(layout.inputs()) + 1.0;
-    let trained = match &recipe.pipeline().train {
-        Train::Network { layers, descent } => {
-            shape(inputs, layers).map_or(0.0, |shape| descent_seconds(&shape, descent, train_rows, active))
-        }
-        Train::Logistic(descent) => {
-            shape(inputs, &[]).map_or(0.0, |shape| descent_seconds(&shape, descent, train_rows, active))
-        }
-        Train::Ridge(_) => {
-            let moments = train_rows * active * active * PRODUCT;
-            moments + width * width * NOISE + width * width * width * PRODUCT
-        }
-        _ => 0.0,
-    };
-    let tested = match &recipe.pipeline().train {
-        Train::Network { layers, .. } => shape(inputs, layers).map_or(0.0, |shape| weights_per_row(&shape, active)),
-        _ => active,
+    let active = active_inputs(inputs);
+    let (trained, tested) = match &recipe.pipeline().train {
+        Train::Model(learner) => (learner.training_seconds(inputs, train_rows), learner.weights_per_row(inputs)),
+        _ => (0.0, active),
     };
     read + all_rows * (INPUT * active + PASS + WEIGHT * tested) + trained
-}
-
-/// Seconds of a training by steps.
-fn descent_seconds(shape: &Shape, descent: &Descent, rows: f64, active: f64) -> f64 {
-    let steps = f64::from(Work::epochs(rows, f64::from(descent.batch), descent.epochs, descent.clip).steps);
-    let passes = steps * f64::from(descent.batch);
-    passes * (PASS + WEIGHT * weights_per_row(shape, active)) + steps * NOISE * f64::from(shape.parameters())
-}
-
-/// Weights that one row touches: of the first layer those of its active inputs, of the others all.
-fn weights_per_row(shape: &Shape, active: f64) -> f64 {
-    let widths: Vec<f64> = shape.hidden().iter().map(|&width| f64::from(width)).chain([1.0]).collect();
-    let inner: f64 = widths.windows(2).map(|pair| (pair[0] + 1.0) * pair[1]).sum();
-    active * widths.first().copied().unwrap_or(1.0) + inner
 }
 
 /// How many numbers a statistic releases.
@@ -93,7 +62,7 @@ mod tests {
     use crate::pipeline::Pipeline;
     use crate::plan::NoTables;
 
-    fn forecast(train: &str, rows: Option<f64>) -> f64 {
+    fn estimate(train: &str, rows: Option<f64>) -> f64 {
         let text = format!(
             "[pipeline]\nname = \"line\"\nstream = \"taxi\"\nlabel = {{ sql = \"duration / 3600\", bounds = [0, 2.5] }}\n\
              features = [{{ column = \"distance\", scale = [0, 30] }}]\n[train]\n{train}\n[validate]\nmetric = \"mse\"\n\
@@ -101,15 +70,15 @@ mod tests {
         );
         let file = StreamFile::parse(TAXI).expect("a file");
         let pipeline = Pipeline::parse(&text).unwrap_or_else(|error| panic!("{error}\n{text}"));
-        time_seconds(&Recipe::new(pipeline, &file, &NoTables).expect("a recipe"), &file, rows)
+        estimate_seconds(&Recipe::new(pipeline, &file, &NoTables).expect("a recipe"), &file, rows)
     }
 
     const NETWORK: &str = "kind = \"mlp\"\nlayers = [16]\nepochs = 2\nbatch = 512";
 
     #[test]
-    fn the_forecast_grows_with_every_public_size() {
-        let base = forecast(NETWORK, Some(1e6));
-        assert_eq!(base, forecast(NETWORK, Some(1e6)), "the same sizes give the same forecast");
+    fn the_estimate_grows_with_every_public_size() {
+        let base = estimate(NETWORK, Some(1e6));
+        assert_eq!(base, estimate(NETWORK, Some(1e6)), "the same sizes give the same estimate");
         assert!(base.is_finite() && base > 1.0, "{base}");
         for (larger, rows) in [
             (NETWORK.to_owned(), 2e6),
@@ -117,14 +86,14 @@ mod tests {
             (NETWORK.replace("[16]", "[256]"), 1e6),
             (NETWORK.replace("[16]", "[16, 16]"), 1e6),
         ] {
-            assert!(forecast(&larger, Some(rows)) > base, "{larger} {rows}");
+            assert!(estimate(&larger, Some(rows)) > base, "{larger} {rows}");
         }
-        assert!(forecast("kind = \"ridge\"", Some(1e6)) < base);
+        assert!(estimate("kind = \"ridge\"", Some(1e6)) < base);
     }
 
     #[test]
     fn without_a_public_number_of_rows_the_shape_alone_counts() {
-        assert!(forecast("kind = \"ridge\"", None) < 0.01);
-        assert!(forecast("kind = \"ridge\"", Some(1e9)) > 60.0);
+        assert!(estimate("kind = \"ridge\"", None) < 0.01);
+        assert!(estimate("kind = \"ridge\"", Some(1e9)) > 60.0);
     }
 }

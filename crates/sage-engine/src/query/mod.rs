@@ -1,22 +1,22 @@
-//! Questions: private SQL over the rows of a stream.
+//! Private SQL: aggregate queries over the rows of a stream.
 //!
-//! A [`Question`] is a SELECT of aggregates held against its stream: its keys are public, what one row can add to each
-//! of its sums is known, and its expressions are functions of one row. It follows from the text and the stream's file
-//! alone, so whatever is refused is refused before anything is charged. It is answered from the kernel's tables: each
-//! argument has one, whose noise all its aggregates share.
+//! A [`PrivateQuery`] is a SELECT of aggregates that was checked against its stream: its group keys are public, the
+//! contribution of one row to each sum is bounded, and its expressions are functions of one row. It follows from the
+//! text and the stream file only, so a refusal comes before anything is charged. Results are derived from tables of the
+//! kernel: one per argument, whose noise all aggregates of the argument share.
 
-mod answer;
-mod asked;
 mod key;
-mod question;
+mod parameters;
+mod private_query;
 mod read;
 mod refusal;
+mod result;
 mod span;
 
-pub use answer::{Answer, Cell, Line};
-pub(crate) use asked::Asked;
-pub use asked::{Spend, Which};
 pub use key::KeyKind;
-pub use question::{Aggregate, Question};
-pub(crate) use question::{CONFIDENCE, Width};
-pub use refusal::QuestionRefusal;
+pub(crate) use parameters::QueryParameters;
+pub use parameters::{BlockSelection, Spend};
+pub use private_query::{Aggregate, PrivateQuery};
+pub(crate) use private_query::{CONFIDENCE, ResultWidth};
+pub use refusal::PrivateQueryRefusal;
+pub use result::{Cell, Line, ResultTable};

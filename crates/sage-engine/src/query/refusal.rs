@@ -1,17 +1,17 @@
-//! Why a question is not answered: the part that cannot be made private, and what to ask instead.
+//! Why a private query is refused: the part that cannot be private, and what to use instead.
 //!
-//! A refusal is made from the text of the question and the stream's file alone, never from rows.
+//! A refusal follows from the text of the query and the stream file only, never from rows.
 
 use std::fmt;
 
-/// Why a question is refused. Nothing was charged.
+/// Why a private query is refused. Nothing was charged.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct QuestionRefusal {
+pub struct PrivateQueryRefusal {
     part: String,
     why: String,
 }
 
-impl QuestionRefusal {
+impl PrivateQueryRefusal {
     pub(crate) fn new(part: impl fmt::Display, why: impl Into<String>) -> Self {
         const MOST: usize = 80;
         let part = part.to_string();
@@ -24,10 +24,10 @@ impl QuestionRefusal {
     }
 }
 
-impl fmt::Display for QuestionRefusal {
+impl fmt::Display for PrivateQueryRefusal {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(out, "`{}`: {}", self.part, self.why)
     }
 }
 
-impl std::error::Error for QuestionRefusal {}
+impl std::error::Error for PrivateQueryRefusal {}

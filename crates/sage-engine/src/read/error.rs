@@ -1,26 +1,29 @@
-//! Why nothing was read. A message names a block and a file, never what is in them.
+//! Errors of reading. A message names a block and a file, never their contents.
 
-/// A step of reading failed in a way that could depend on a row, so nothing more is said about it.
+/// A failure that could depend on a row, so it carries no details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Failed;
+pub(super) struct OpaqueFailure;
 
-/// Why nothing was read. What was charged stays charged.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why nothing was read. The charge stays charged.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
     /// The log has no such stream.
+    #[error("the log has no stream \"{stream}\"; check the name")]
     UnknownStream {
         /// The stream.
         stream: String,
     },
-    /// A part was offered for a block to which it does not belong.
+    /// A part was passed for a block that it does not belong to.
+    #[error("{block}/{file} does not belong to this block; nothing was read")]
     ForeignPart {
-        /// The block it says it is of.
+        /// The block that the part names.
         block: String,
         /// Its file.
         file: String,
     },
-    /// A part was offered twice.
+    /// A part was passed twice.
+    #[error("{block}/{file} was passed twice; nothing was read")]
     Repeated {
         /// The block.
         block: String,
@@ -28,34 +31,40 @@ pub enum ReadError {
         file: String,
     },
     /// The permit is for another stream.
+    #[error("the permit is for another stream; request a grant on this one")]
     OtherStream,
     /// The user column is not in the schema.
+    #[error("the stream has no column \"{column}\" to identify users; choose a column of its schema")]
     UnknownUser {
         /// Its name.
         column: String,
     },
-    /// A file is not there.
+    /// A file is missing from the store.
+    #[error("{block}/{file} is not in the block store; restore it from a backup, then try again")]
     Missing {
         /// The block.
         block: String,
         /// The file.
         file: String,
     },
-    /// A file is there and cannot be read.
+    /// A file exists and cannot be read.
+    #[error("{block}/{file} cannot be read; check the permissions of the block store and the connection to it")]
     Unreadable {
         /// The block.
         block: String,
         /// The file.
         file: String,
     },
-    /// A file is not the one the log names.
+    /// A file differs from the one that the log names.
+    #[error("{block}/{file} is not the file that the log names; restore it from a backup")]
     Changed {
         /// The block.
         block: String,
         /// The file.
         file: String,
     },
-    /// A file was written as it is, and is not a part.
+    /// A file has the recorded digest and is not a valid part.
+    #[error("{block}/{file} is not a part of this stream: {rule}; run sage doctor")]
     Malformed {
         /// The block.
         block: String,
@@ -64,49 +73,13 @@ pub enum ReadError {
         /// The rule it breaks.
         rule: &'static str,
     },
-    /// It failed, and what failed could depend on a row: there is nothing more to say.
+    /// A failure that could depend on a row, without details.
+    #[error("it ended without a result; if this happens again, report a bug")]
     Failed,
 }
 
-impl std::fmt::Display for ReadError {
-    fn fmt(&self, to: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        match self {
-            Self::UnknownStream { stream } => {
-                write!(to, "the log has no stream \"{stream}\"; check the name")
-            }
-            Self::ForeignPart { block, file } => {
-                write!(to, "{block}/{file} was offered for a block with another key; nothing was read")
-            }
-            Self::Repeated { block, file } => {
-                write!(to, "{block}/{file} was offered twice, and would count twice; nothing was read")
-            }
-            Self::OtherStream => write!(to, "the permit is for another stream; ask for a grant on this one"),
-            Self::UnknownUser { column } => {
-                write!(to, "the stream has no column \"{column}\" to tell users apart; name one of its schema")
-            }
-            Self::Missing { block, file } => {
-                write!(to, "{block}/{file} is not in the block store; restore it from a backup, then ask again")
-            }
-            Self::Unreadable { block, file } => {
-                write!(to, "{block}/{file} cannot be read; check the block store's rights and connection")
-            }
-            Self::Changed { block, file } => {
-                write!(to, "{block}/{file} is not the file that the log names; restore it from a backup")
-            }
-            Self::Malformed { block, file, rule } => {
-                write!(to, "{block}/{file} is not a part of this stream: {rule}; run sage doctor")
-            }
-            Self::Failed => {
-                write!(to, "it ended without a result; if this repeats, report it as a defect of the program")
-            }
-        }
-    }
-}
-
-impl std::error::Error for ReadError {}
-
-impl From<Failed> for ReadError {
-    fn from(_: Failed) -> Self {
+impl From<OpaqueFailure> for ReadError {
+    fn from(_: OpaqueFailure) -> Self {
         Self::Failed
     }
 }

@@ -1,9 +1,8 @@
-//! From the bytes of a part to the rows of one of its lanes.
+//! Decodes the rows of one lane from the bytes of a part.
 //!
-//! The bytes are in memory, whole, before their BLAKE3 is compared with the one the log names, and those
-//! very bytes are decoded: there is no moment at which another file could slip in. Row groups of a lane
-//! that was not asked for are not decoded. That a row group holds one lane alone is taken from its
-//! statistics and checked again on the column itself; a part that lies is refused.
+//! The whole file is in memory before its BLAKE3 digest is compared with the one in the log, and those same bytes are
+//! decoded, so that the file cannot be exchanged in between. Row groups of other lanes are not decoded. The lane of a
+//! row group is taken from its statistics and checked against the lane column; a part with a wrong lane is refused.
 
 use std::sync::Arc;
 
@@ -19,40 +18,40 @@ use parquet::file::statistics::Statistics;
 use sage_kernel::Lane;
 
 use super::error::ReadError;
-use super::query::Prepared;
+use super::query::PreparedQuery;
 use super::unit::Unit;
 use crate::blocks::{LANE_COLUMN, Part, is_encrypted};
 
-/// How many rows are decoded at a time.
+/// Rows per decoded batch.
 const ROWS_AT_A_TIME: usize = 16_384;
 
 const NOT_PARQUET: &str = "it is not Parquet";
 const SCHEMA: &str = "its columns are not those of the stream";
-const NO_LANE: &str = "a row group does not say which lane it is of";
-const MIXED: &str = "a row group holds rows of another lane than it says";
+const NO_LANE: &str = "a row group does not state its lane";
+const MIXED: &str = "a row group contains rows of another lane than it states";
 
-/// Which columns of a part are decoded, and where they are found then.
+/// The columns of a part that are decoded, and their positions afterwards.
 pub(super) struct Layout {
-    /// The whole part's schema, the lanes' column last.
+    /// The schema of the whole part, with the lane column last.
     file: SchemaRef,
-    /// The places of the columns that are decoded, in order, the lanes' column last.
+    /// The indices of the decoded columns in ascending order, with the lane column last.
     decoded: Vec<usize>,
-    /// Which of the decoded columns are the query's.
+    /// Which of the decoded columns the query reads.
     query: Vec<usize>,
-    /// Which of them is the user's.
+    /// Which of them identifies the user.
     user: Option<usize>,
 }
 
 /// Rows of one lane.
-pub(super) struct Decoded {
-    /// The columns that the query looks at.
+pub(super) struct LaneRows {
+    /// The columns that the query reads.
     pub(super) rows: RecordBatch,
-    /// Each row's user, if users are the units.
+    /// The user of each row, if users are the privacy units.
     pub(super) user: Option<ArrayRef>,
 }
 
 impl Layout {
-    pub(super) fn new(prepared: &Prepared, unit: &Unit) -> Result<Self, ReadError> {
+    pub(super) fn new(prepared: &PreparedQuery, unit: &Unit) -> Result<Self, ReadError> {
         let declared = &prepared.schema;
         let user = match unit {
             Unit::Row => None,
@@ -65,18 +64,18 @@ impl Layout {
         let mut decoded: Vec<usize> = prepared.columns.iter().copied().chain(user).chain([lane]).collect();
         decoded.sort_unstable();
         decoded.dedup();
-        let at = |column: usize| decoded.iter().position(|&place| place == column);
-        let query = prepared.columns.iter().filter_map(|&place| at(place)).collect();
+        let at = |column: usize| decoded.iter().position(|&index| index == column);
+        let query = prepared.columns.iter().filter_map(|&index| at(index)).collect();
         let user = user.and_then(at);
         let mut fields: Vec<Field> = declared.fields().iter().map(|field| field.as_ref().clone()).collect();
         fields.push(Field::new(LANE_COLUMN, DataType::Boolean, false));
         Ok(Self { file: Arc::new(Schema::new(fields)), decoded, query, user })
     }
 
-    /// Checks that the bytes are the part's, has them decrypted, and understands their outer form.
+    /// Verifies the digest of a part, decrypts it and reads its Parquet metadata.
     pub(super) fn open<'a>(
         &'a self, part: &'a Part, bytes: Bytes, decrypt: &dyn Fn(&Part, Bytes) -> Option<Bytes>,
-    ) -> Result<Opened<'a>, ReadError> {
+    ) -> Result<VerifiedPart<'a>, ReadError> {
         if blake3::hash(&bytes).as_bytes() != &part.digest {
             return Err(ReadError::Changed { block: part.block.clone(), file: part.file.clone() });
         }
@@ -91,7 +90,7 @@ impl Layout {
         if !columns.map(|column| column.name()).eq(self.file.fields().iter().map(|field| field.name())) {
             return Err(malformed(part, SCHEMA));
         }
-        Ok(Opened { layout: self, part, bytes, metadata })
+        Ok(VerifiedPart { layout: self, part, bytes, metadata })
     }
 }
 
@@ -99,22 +98,22 @@ fn malformed(part: &Part, rule: &'static str) -> ReadError {
     ReadError::Malformed { block: part.block.clone(), file: part.file.clone(), rule }
 }
 
-/// A part whose bytes are verified.
-pub(super) struct Opened<'a> {
+/// A part whose digest is verified.
+pub(super) struct VerifiedPart<'a> {
     layout: &'a Layout,
     part: &'a Part,
     bytes: Bytes,
     metadata: ArrowReaderMetadata,
 }
 
-impl<'a> Opened<'a> {
+impl<'a> VerifiedPart<'a> {
     /// The rows of a lane.
-    pub(super) fn lane(&self, lane: Lane) -> Result<impl Iterator<Item = Result<Decoded, ReadError>> + 'a, ReadError> {
+    pub(super) fn lane(&self, lane: Lane) -> Result<impl Iterator<Item = Result<LaneRows, ReadError>> + 'a, ReadError> {
         let last = self.layout.file.fields().len() - 1;
         let mut groups = Vec::new();
-        for (place, group) in self.metadata.metadata().row_groups().iter().enumerate() {
+        for (index, group) in self.metadata.metadata().row_groups().iter().enumerate() {
             if stated_lane(group, last).ok_or_else(|| malformed(self.part, NO_LANE))? == lane {
-                groups.push(place);
+                groups.push(index);
             }
         }
         let reader = self.reader(groups)?;
@@ -134,29 +133,29 @@ impl<'a> Opened<'a> {
 }
 
 impl Layout {
-    /// Checks the lane of every row, and parts the query's columns from the others.
-    fn split(&self, part: &Part, lane: Lane, batch: RecordBatch) -> Result<Decoded, ReadError> {
-        let coins = batch.columns().last().and_then(|column| column.as_boolean_opt());
-        let coins = coins.ok_or_else(|| malformed(part, SCHEMA))?;
-        let tests = coins.true_count();
+    /// Checks the lane of every row, and separates the query's columns from the others.
+    fn split(&self, part: &Part, lane: Lane, batch: RecordBatch) -> Result<LaneRows, ReadError> {
+        let lanes = batch.columns().last().and_then(|column| column.as_boolean_opt());
+        let lanes = lanes.ok_or_else(|| malformed(part, SCHEMA))?;
+        let tests = lanes.true_count();
         let expected = if lane == Lane::Test { batch.num_rows() } else { 0 };
-        if coins.null_count() > 0 || tests != expected {
+        if lanes.null_count() > 0 || tests != expected {
             return Err(malformed(part, MIXED));
         }
         let schema = batch.schema();
-        let fields: Vec<Field> = self.query.iter().map(|&place| schema.field(place).clone()).collect();
-        let columns = self.query.iter().map(|&place| Arc::clone(batch.column(place))).collect();
+        let fields: Vec<Field> = self.query.iter().map(|&index| schema.field(index).clone()).collect();
+        let columns = self.query.iter().map(|&index| Arc::clone(batch.column(index))).collect();
         let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
         let rows = RecordBatch::try_new_with_options(Arc::new(Schema::new(fields)), columns, &options);
-        let user = self.user.map(|place| Arc::clone(batch.column(place)));
-        Ok(Decoded { rows: rows.map_err(|_| ReadError::Failed)?, user })
+        let user = self.user.map(|index| Arc::clone(batch.column(index)));
+        Ok(LaneRows { rows: rows.map_err(|_| ReadError::Failed)?, user })
     }
 }
 
-/// The lane that the statistics of a row group state, if they state one for all of its rows.
+/// The lane of a row group by its statistics, if they state one for all rows.
 fn stated_lane(group: &RowGroupMetaData, column: usize) -> Option<Lane> {
-    let Statistics::Boolean(coins) = group.column(column).statistics()? else { return None };
-    match (coins.min_opt()?, coins.max_opt()?) {
+    let Statistics::Boolean(lanes) = group.column(column).statistics()? else { return None };
+    match (lanes.min_opt()?, lanes.max_opt()?) {
         (false, false) => Some(Lane::Train),
         (true, true) => Some(Lane::Test),
         _ => None,

@@ -1,7 +1,6 @@
-//! A query: what of each row a pipeline reads, checked and planned before anything is charged.
+//! The per-row query of a pipeline, checked and planned before anything is charged.
 //!
-//! Expressions see the declared columns of the stream and nothing else: no table, no file, and not the column of the
-//! lanes.
+//! Expressions see the declared columns of the stream and nothing else: no table, no file, and not the lane column.
 
 use std::sync::Arc;
 
@@ -14,15 +13,14 @@ use crate::blocks::LANE_COLUMN;
 
 const FILTER: &str = "filter";
 const BOOLEAN: &str = "a filter must be true or false";
-const RESULT: &str =
-    "a column is a truth value, a number or text; for a time write extract(epoch from ...) and the like";
+const RESULT: &str = "a column is a boolean, a number or text; for a time use extract(epoch from ...) or similar";
 
-/// The columns of a row that are read, in the SQL of one row.
+/// The columns and the filter that are computed from each row.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Query {
-    /// Rows for which this is false or null are left out. They stay charged.
+    /// Rows for which this is false or null are excluded. They stay charged.
     pub filter: Option<String>,
-    /// What the session's rows consist of.
+    /// The columns of the session's rows.
     pub columns: Vec<Expression>,
 }
 
@@ -35,9 +33,9 @@ pub struct Expression {
     pub sql: String,
 }
 
-/// A query that gives a value or null for every row, whatever the row holds.
-pub struct Prepared {
-    /// The declared columns of the stream, text as it is read.
+/// A checked and planned query. It gives a value or null for every row.
+pub struct PreparedQuery {
+    /// The declared columns of the stream, with the text type that is decoded.
     pub(super) schema: SchemaRef,
     /// The indices of the columns that the query reads, in order.
     pub(super) columns: Vec<usize>,
@@ -46,14 +44,14 @@ pub struct Prepared {
     outputs: Vec<Program>,
 }
 
-impl Prepared {
+impl PreparedQuery {
     /// The names of the session's columns, in the order of their indices.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Which rows the filter keeps; `None` if there is no filter.
-    pub(super) fn kept(&self, batch: &RecordBatch) -> Option<BooleanArray> {
+    /// The rows that the filter keeps; `None` without a filter.
+    pub(super) fn filter_mask(&self, batch: &RecordBatch) -> Option<BooleanArray> {
         self.filter.as_ref().map(|filter| filter.matches(batch))
     }
 
@@ -63,24 +61,24 @@ impl Prepared {
     }
 }
 
-/// Checks that a query is row by row, deterministic and total, and plans it.
+/// Checks that a query is row-wise, deterministic and total, and plans it.
 ///
 /// # Errors
-/// A refusal that names the part and says what is allowed.
-pub fn prepare(schema: &Schema, query: &Query) -> Result<Prepared, QueryRefusal> {
+/// A refusal that names the part and what is allowed instead.
+pub fn prepare(schema: &Schema, query: &Query) -> Result<PreparedQuery, QueryRefusal> {
     let names: Vec<String> = query.columns.iter().map(|column| column.name.clone()).collect();
     for (index, name) in names.iter().enumerate() {
         if name.trim().is_empty() || names[..index].contains(name) {
             return Err(QueryRefusal::Name { name: name.clone() });
         }
     }
-    // A stream that declares the lanes' column for itself would let queries name it.
+    // If the stream declared the lane column itself, queries could read it.
     if schema.field_with_name(LANE_COLUMN).is_ok() {
         return Err(QueryRefusal::Name { name: LANE_COLUMN.to_owned() });
     }
-    let schema = Arc::new(as_read(schema));
-    let filter = query.filter.as_ref().map(|text| parsed(FILTER, text)).transpose()?;
-    let outputs = query.columns.iter().map(|column| parsed(&column.name, &column.sql));
+    let schema = Arc::new(decoded_schema(schema));
+    let filter = query.filter.as_ref().map(|text| parse_expression(FILTER, text)).transpose()?;
+    let outputs = query.columns.iter().map(|column| parse_expression(&column.name, &column.sql));
     let outputs = outputs.collect::<Result<Vec<Expr>, _>>()?;
 
     let whole = sage_sql::Schema::new(&schema);
@@ -88,15 +86,15 @@ pub fn prepare(schema: &Schema, query: &Query) -> Result<Prepared, QueryRefusal>
     let columns: Vec<usize> = (0..schema.fields().len()).filter(|&index| is_read(schema.field(index).name())).collect();
     let narrow = schema.project(&columns).map_err(|error| QueryRefusal::unreadable("schema", error))?;
     let schemas = Schemas { narrow: sage_sql::Schema::new(&narrow), whole };
-    let filter = filter.map(|filter| planned(FILTER, &filter, &schemas, Purpose::Filter)).transpose()?;
+    let filter = filter.map(|filter| plan_expression(FILTER, &filter, &schemas, Purpose::Filter)).transpose()?;
     let outputs = names.iter().zip(&outputs);
-    let outputs = outputs.map(|(name, output)| planned(name, output, &schemas, Purpose::Value));
+    let outputs = outputs.map(|(name, output)| plan_expression(name, output, &schemas, Purpose::Value));
     let outputs = outputs.collect::<Result<Vec<Program>, _>>()?;
-    Ok(Prepared { schema, columns, names, filter, outputs })
+    Ok(PreparedQuery { schema, columns, names, filter, outputs })
 }
 
-/// The declared schema with text in the form that is cheapest to filter.
-pub(super) fn as_read(declared: &Schema) -> Schema {
+/// The declared schema with text as `Utf8View`, which is cheapest to filter.
+pub(super) fn decoded_schema(declared: &Schema) -> Schema {
     let is_text = |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);
     let field = |field: &Arc<Field>| {
         let text = match field.data_type() {
@@ -109,30 +107,32 @@ pub(super) fn as_read(declared: &Schema) -> Schema {
     Schema::new(declared.fields().iter().map(field).collect::<Vec<Field>>())
 }
 
-/// The syntax tree of an expression.
-pub(super) fn parsed(name: &str, text: &str) -> Result<Expr, QueryRefusal> {
-    sage_sql::parse(text).map_err(|why| QueryRefusal::of(name, why))
+/// Parses an expression.
+pub(super) fn parse_expression(name: &str, text: &str) -> Result<Expr, QueryRefusal> {
+    sage_sql::parse(text).map_err(|why| QueryRefusal::from_sql(name, why))
 }
 
-/// What an expression is for.
+/// The purpose of an expression.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Purpose {
     Filter,
     Value,
 }
 
-/// What expressions are planned on.
+/// The schemas that expressions are planned on.
 struct Schemas {
     /// The columns that the query reads, in the order in which batches hold them.
     narrow: sage_sql::Schema,
-    /// All columns of the stream, of which a refusal names those that are near.
+    /// All columns of the stream, for suggestions in refusals.
     whole: sage_sql::Schema,
 }
 
-/// Plans an expression on the columns that are read. Only a refused one is planned a second time, on all columns, for a
-/// message that knows them.
-fn planned(name: &str, expression: &Expr, schemas: &Schemas, purpose: Purpose) -> Result<Program, QueryRefusal> {
-    let refused = |why: Refusal| QueryRefusal::of(name, why);
+/// Plans an expression on the columns that are read. A refused expression is planned again on all columns, so that the
+/// message can name them.
+fn plan_expression(
+    name: &str, expression: &Expr, schemas: &Schemas, purpose: Purpose,
+) -> Result<Program, QueryRefusal> {
+    let refused = |why: Refusal| QueryRefusal::from_sql(name, why);
     let program = sage_sql::plan(expression, &schemas.narrow)
         .map_err(|why| refused(sage_sql::plan(expression, &schemas.whole).err().unwrap_or(why)))?;
     match (purpose, program.kind()) {

@@ -1,39 +1,43 @@
-//! Why a query is refused: a value that names the offending part and what is allowed instead.
+//! Why a per-row query is refused: the offending part, and what is allowed instead.
 //!
-//! A refusal is made from the text of the query and the schema alone, never from rows.
+//! A refusal follows from the text of the query and the schema only, never from rows.
 
 use std::fmt;
 
 use sage_sql::Refusal;
 
-/// Why a query is not prepared.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a per-row query is refused.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum QueryRefusal {
-    /// A column of the result has no name, or one that is taken.
+    /// A column of the result has no name, or a duplicate name.
+    #[error("a column cannot be named \"{}\": give each column a unique, non-empty name", short(name, 80))]
     Name {
         /// The name as given.
         name: String,
     },
-    /// The text is no SQL expression over the columns of the stream.
+    /// The text is not an SQL expression over the columns of the stream.
+    #[error("{expression}: not an SQL expression over the columns of the stream: {reason}")]
     Unreadable {
-        /// The name of the column it was given for, or `filter`.
+        /// The name of the column, or `filter`.
         expression: String,
-        /// What the planner says; it knows the text and the schema only.
+        /// The planner's message, which depends on the text and the schema only.
         reason: String,
     },
-    /// A part is not a function of one row, is not always the same, or could fail for some row.
+    /// A part is not a function of one row, not deterministic, or could fail for some row.
+    #[error("{expression}: `{part}` is not allowed: {why}")]
     Part {
-        /// The name of the column it was given for, or `filter`.
+        /// The name of the column, or `filter`.
         expression: String,
         /// The part.
         part: String,
         /// What is wrong with it, and what to write instead.
         why: &'static str,
     },
-    /// It is longer, larger or nested deeper than the limits allow.
+    /// The expression is longer, larger or nested deeper than the limits allow.
+    #[error("{expression}: {}", Refusal::TooLarge)]
     TooLarge {
-        /// The name of the column it was given for, or `filter`.
+        /// The name of the column, or `filter`.
         expression: String,
     },
 }
@@ -47,8 +51,8 @@ impl QueryRefusal {
         Self::Part { expression: expression.to_owned(), part: short(&part.to_string(), 80), why }
     }
 
-    /// The refusal of the expression with this name.
-    pub(super) fn of(expression: &str, why: Refusal) -> Self {
+    /// Converts a refusal of `sage-sql` for the expression with this name.
+    pub(super) fn from_sql(expression: &str, why: Refusal) -> Self {
         let expression = expression.to_owned();
         match why {
             Refusal::Unreadable { reason } => Self::Unreadable { expression, reason },
@@ -60,9 +64,9 @@ impl QueryRefusal {
     }
 }
 
-const SUBQUERY: &str = "a query in a query reads other rows; only the row's own columns can be used";
+const SUBQUERY: &str = "a subquery reads other rows; only the row's own columns can be used";
 
-/// On one line and not too long.
+/// The text on one line, truncated.
 fn short(text: &str, most: usize) -> String {
     let mut line: String = text.chars().map(|sign| if sign.is_control() { ' ' } else { sign }).take(most).collect();
     if text.chars().nth(most).is_some() {
@@ -70,22 +74,3 @@ fn short(text: &str, most: usize) -> String {
     }
     line
 }
-
-impl fmt::Display for QueryRefusal {
-    fn fmt(&self, to: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Name { name } => {
-                write!(to, "a column cannot be called \"{}\": give each a name of its own", short(name, 80))
-            }
-            Self::Unreadable { expression, reason } => {
-                write!(to, "{expression}: not an SQL expression over the columns of the stream: {reason}")
-            }
-            Self::Part { expression, part, why } => write!(to, "{expression}: `{part}` is not allowed: {why}"),
-            Self::TooLarge { expression } => {
-                write!(to, "{expression}: {}", Refusal::TooLarge)
-            }
-        }
-    }
-}
-
-impl std::error::Error for QueryRefusal {}

@@ -1,8 +1,7 @@
-//! The session's rows: batches of typed columns that only the block reader makes.
+//! The rows of a session: batches of typed columns that only the block reader creates.
 //!
-//! A batch has no public field and no public constructor, and what is in it is reached through
-//! [`Rows::row`] alone: in the enforced mode by the kernel, in the declared mode by code that was charged
-//! for it. It is neither printed nor copied.
+//! A batch has no public field and no public constructor, and its contents are reached only through [`Rows::row`]: in
+//! enforced mode by the kernel, in attested mode by code that was charged for it. It can be neither printed nor copied.
 //!
 //! ```compile_fail
 //! let batch = sage_engine::read::Batch { columns: Vec::new(), ends: None, length: 0 };
@@ -20,7 +19,7 @@
 //! }
 //! ```
 //!
-//! What is allowed, so that the three above are known to fail for their reasons:
+//! The allowed use, which shows that the three examples above fail for the right reason:
 //!
 //! ```
 //! use sage_kernel::Rows;
@@ -35,7 +34,7 @@ use arrow::array::{Array, ArrayRef, AsArray, BooleanArray, Float64Array, Int64Ar
 use arrow::datatypes::{DataType, Float64Type, Int64Type};
 use sage_kernel::Rows;
 
-use super::error::Failed;
+use super::error::OpaqueFailure;
 
 /// A column of the session.
 enum Column {
@@ -48,28 +47,28 @@ enum Column {
 /// A batch of the session's rows.
 pub struct Batch {
     columns: Vec<Column>,
-    /// Where each unit's records end. Nothing if every record is a unit.
+    /// The end of each unit's records; `None` if every record is a unit.
     ends: Option<Vec<usize>>,
     length: usize,
 }
 
 impl Batch {
-    /// Every record a unit.
-    pub(super) fn of_records(columns: &[ArrayRef], length: usize) -> Result<Self, Failed> {
-        let columns = columns.iter().map(typed).collect::<Result<_, _>>()?;
+    /// A batch in which every record is a unit.
+    pub(super) fn from_records(columns: &[ArrayRef], length: usize) -> Result<Self, OpaqueFailure> {
+        let columns = columns.iter().map(typed_column).collect::<Result<_, _>>()?;
         Ok(Self { columns, ends: None, length })
     }
 
-    /// Units of several records, each ending where it is said.
-    pub(super) fn of_units(columns: &[ArrayRef], ends: Vec<usize>) -> Result<Self, Failed> {
-        let columns = columns.iter().map(typed).collect::<Result<_, _>>()?;
+    /// A batch of units with several records, which end at these indices.
+    pub(super) fn from_units(columns: &[ArrayRef], ends: Vec<usize>) -> Result<Self, OpaqueFailure> {
+        let columns = columns.iter().map(typed_column).collect::<Result<_, _>>()?;
         Ok(Self { columns, length: ends.len(), ends: Some(ends) })
     }
 }
 
 impl Batch {
-    /// The records as Arrow has them, for code that was charged for seeing them; nothing if there are not as many
-    /// names as columns.
+    /// The records as an Arrow batch, for code that was charged for seeing them; `None` if the number of names differs
+    /// from the number of columns.
     pub(crate) fn records(&self, names: &[String]) -> Option<RecordBatch> {
         let column = |column: &Column| -> ArrayRef {
             match column {
@@ -85,13 +84,13 @@ impl Batch {
     }
 }
 
-fn typed(column: &ArrayRef) -> Result<Column, Failed> {
+fn typed_column(column: &ArrayRef) -> Result<Column, OpaqueFailure> {
     match column.data_type() {
         DataType::Float64 => Ok(Column::Number(column.as_primitive::<Float64Type>().clone())),
         DataType::Int64 => Ok(Column::Integer(column.as_primitive::<Int64Type>().clone())),
         DataType::Boolean => Ok(Column::Boolean(column.as_boolean().clone())),
         DataType::Utf8View => Ok(Column::Text(column.as_string_view().clone())),
-        _ => Err(Failed),
+        _ => Err(OpaqueFailure),
     }
 }
 
@@ -104,21 +103,21 @@ impl Rows for Batch {
     }
 
     #[inline]
-    fn row(&self, place: usize) -> Row<'_> {
+    fn row(&self, index: usize) -> Row<'_> {
         match &self.ends {
-            None => Row { batch: self, first: place, end: place + 1 },
+            None => Row { batch: self, first: index, end: index + 1 },
             Some(ends) => {
-                let first = if place == 0 { 0 } else { ends[place - 1] };
-                Row { batch: self, first, end: ends[place] }
+                let first = if index == 0 { 0 } else { ends[index - 1] };
+                Row { batch: self, first, end: ends[index] }
             }
         }
     }
 }
 
-/// A row of the session: one unit, which is a record or the records of a user.
+/// A row of the session: one privacy unit, which is a record or the records of a user.
 ///
-/// The values of a row are those of its first record. A user's records come in the order in which they
-/// were drawn, so the first is as good as any.
+/// The values of a row are those of its first record. A user's records are in random order, so the first is a random
+/// one.
 #[derive(Clone, Copy)]
 pub struct Row<'rows> {
     batch: &'rows Batch,
@@ -129,85 +128,84 @@ pub struct Row<'rows> {
 impl<'rows> Row<'rows> {
     /// The unit's records; there is at least one.
     pub fn records(self) -> impl Iterator<Item = Record<'rows>> {
-        (self.first..self.end).map(move |place| Record { batch: self.batch, place })
+        (self.first..self.end).map(move |index| Record { batch: self.batch, index })
     }
 
     /// The first record.
     #[inline]
     pub const fn record(self) -> Record<'rows> {
-        Record { batch: self.batch, place: self.first }
+        Record { batch: self.batch, index: self.first }
     }
 
-    /// The first record's number at this place, as [`Record::number`].
+    /// The first record's number in this column, as [`Record::number`].
     #[inline]
-    pub fn number(self, place: usize) -> Option<f64> {
-        self.record().number(place)
+    pub fn number(self, column: usize) -> Option<f64> {
+        self.record().number(column)
     }
 
-    /// The first record's whole number at this place, as [`Record::integer`].
+    /// The first record's integer in this column, as [`Record::integer`].
     #[inline]
-    pub fn integer(self, place: usize) -> Option<i64> {
-        self.record().integer(place)
+    pub fn integer(self, column: usize) -> Option<i64> {
+        self.record().integer(column)
     }
 
-    /// The first record's truth value at this place, as [`Record::boolean`].
+    /// The first record's boolean in this column, as [`Record::boolean`].
     #[inline]
-    pub fn boolean(self, place: usize) -> Option<bool> {
-        self.record().boolean(place)
+    pub fn boolean(self, column: usize) -> Option<bool> {
+        self.record().boolean(column)
     }
 
-    /// The first record's text at this place, as [`Record::text`].
-    pub fn text(self, place: usize) -> Option<&'rows str> {
-        self.record().text(place)
+    /// The first record's text in this column, as [`Record::text`].
+    pub fn text(self, column: usize) -> Option<&'rows str> {
+        self.record().text(column)
     }
 }
 
-/// One record. A value is nothing if it is null, of another type, or the query has no such column.
+/// One record. A value is `None` if it is null, of another type, or if the query has no such column.
 #[derive(Clone, Copy)]
 pub struct Record<'rows> {
     batch: &'rows Batch,
-    place: usize,
+    index: usize,
 }
 
 impl<'rows> Record<'rows> {
-    /// A number, whole or not; a truth value counts as one or zero. It may be infinite or no number at all.
+    /// A number; booleans count as 1 or 0. It may be infinite or NaN.
     #[inline]
-    pub fn number(self, place: usize) -> Option<f64> {
-        match self.batch.columns.get(place)? {
-            Column::Number(column) => column.is_valid(self.place).then(|| column.value(self.place)),
-            Column::Integer(column) => column.is_valid(self.place).then(|| column.value(self.place) as f64),
-            Column::Boolean(_) => self.boolean(place).map(f64::from),
+    pub fn number(self, column: usize) -> Option<f64> {
+        match self.batch.columns.get(column)? {
+            Column::Number(column) => column.is_valid(self.index).then(|| column.value(self.index)),
+            Column::Integer(column) => column.is_valid(self.index).then(|| column.value(self.index) as f64),
+            Column::Boolean(_) => self.boolean(column).map(f64::from),
             Column::Text(_) => None,
         }
     }
 
-    /// A whole number. Arithmetic gives real numbers, so those that are whole count too, as far as every whole
-    /// number is one.
+    /// An integer. Floats with an integer value count too, up to 2^53, because arithmetic gives floats.
     #[inline]
-    pub fn integer(self, place: usize) -> Option<i64> {
-        match self.batch.columns.get(place)? {
-            Column::Integer(column) => column.is_valid(self.place).then(|| column.value(self.place)),
+    pub fn integer(self, column: usize) -> Option<i64> {
+        match self.batch.columns.get(column)? {
+            Column::Integer(column) => column.is_valid(self.index).then(|| column.value(self.index)),
             Column::Number(_) => {
                 let whole = |number: &f64| number.fract() == 0.0 && number.abs() <= 9_007_199_254_740_992.0;
-                self.number(place).filter(whole).map(|number| number as i64)
+                self.number(column).filter(whole).map(|number| number as i64)
             }
             _ => None,
         }
     }
 
-    /// A truth value.
+    /// A boolean.
     #[inline]
-    pub fn boolean(self, place: usize) -> Option<bool> {
-        match self.batch.columns.get(place)? {
-            Column::Boolean(column) => column.is_valid(self.place).then(|| column.value(self.place)),
+    pub fn boolean(self, column: usize) -> Option<bool> {
+        match self.batch.columns.get(column)? {
+            Column::Boolean(column) => column.is_valid(self.index).then(|| column.value(self.index)),
             _ => None,
         }
     }
 
     /// A text.
-    pub fn text(self, place: usize) -> Option<&'rows str> {
-        match self.batch.columns.get(place)? {
-            Column::Text(column) => column.is_valid(self.place).then(|| column.value(self.place)),
+    pub fn text(self, column: usize) -> Option<&'rows str> {
+        match self.batch.columns.get(column)? {
+            Column::Text(column) => column.is_valid(self.index).then(|| column.value(self.index)),
             _ => None,
         }
     }

@@ -1,37 +1,37 @@
-//! From SQL to formulas: what a feature must be made of to go into a model's graph.
+//! Translates SQL to the formulas that a model's graph can contain.
 //!
-//! A model is served where there is no SQL, so its features are written into its graph. What a graph cannot
-//! hold is refused here, before anything is charged, and the refusal names the part. Filters and statistics
-//! do not leave with a model and may use all of what `allow` lets pass.
+//! A model is served without SQL, so its features are part of its graph. An expression that a graph cannot contain is
+//! refused here, before anything is charged, and the refusal names the part. Filters and statistics are not exported
+//! and may use everything that `sage-sql` accepts.
 
 use arrow::datatypes::Schema;
-use sage_learn::formula::{Arithmetic, Case, Comparison, Formula, Function, Part};
+use sage_model::formula::{Arithmetic, Case, Comparison, Formula, Function, Part};
 use sage_sql::{BinaryOperator, Expr, IsTest, Kind, TypeName, UnaryOperator};
 
-use super::query::{Expression, as_read, parsed};
+use super::query::{Expression, decoded_schema, parse_expression};
 use super::refusal::QueryRefusal;
 
-const NO_GRAPH: &str = "a model's graph cannot hold it; features are made of columns, numbers, + - * / %, comparisons, \
+const NO_GRAPH: &str = "a model's graph cannot contain it; features are made of columns, numbers, + - * / %, comparisons, \
                         AND, OR, NOT, CASE, BETWEEN, IN lists, IS NULL, coalesce, nullif, power and functions of one \
-                        number, parts of times, and comparisons of text with written text";
-const NO_FUNCTION: &str = "a model's graph cannot hold it; its functions are abs, ceil, floor, round, trunc, signum, \
+                        number, parts of times, and comparisons of text with text literals";
+const NO_FUNCTION: &str = "a model's graph cannot contain it; its functions are abs, ceil, floor, round, trunc, signum, \
                            sqrt, exp, ln, sin, cos, tan, tanh, power, extract, coalesce and nullif";
 const NO_PART: &str = "a model's graph has the parts epoch, year, quarter, month, day, dow, hour, minute and second";
-const NO_CAST: &str = "in a model's graph truth values are cast to numbers, and whole numbers to real ones";
+const NO_CAST: &str = "in a model's graph booleans can be cast to numbers, and integers to floats";
 
-/// The expression as a formula that a model's graph can hold.
+/// Translates an expression to a formula for a model's graph.
 ///
 /// # Errors
-/// A refusal that names the part and says what is allowed.
+/// A refusal that names the part and what is allowed instead.
 pub fn formula(schema: &Schema, expression: &Expression) -> Result<Formula, QueryRefusal> {
-    let schema = sage_sql::Schema::new(&as_read(schema));
-    let parsed = parsed(&expression.name, &expression.sql)?;
-    // What is not an expression over the row is refused as everywhere.
-    sage_sql::plan(&parsed, &schema).map_err(|why| QueryRefusal::of(&expression.name, why))?;
-    Translation { name: &expression.name, schema: &schema }.of(&parsed)
+    let schema = sage_sql::Schema::new(&decoded_schema(schema));
+    let parsed = parse_expression(&expression.name, &expression.sql)?;
+    // Expressions that are not valid per-row SQL are refused first.
+    sage_sql::plan(&parsed, &schema).map_err(|why| QueryRefusal::from_sql(&expression.name, why))?;
+    Translation { name: &expression.name, schema: &schema }.translate(&parsed)
 }
 
-/// One expression that is being translated.
+/// The translation of one expression.
 struct Translation<'text> {
     name: &'text str,
     schema: &'text sage_sql::Schema,
@@ -40,14 +40,14 @@ struct Translation<'text> {
 type Translated = Result<Formula, QueryRefusal>;
 
 impl Translation<'_> {
-    fn of(&self, part: &Expr) -> Translated {
+    fn translate(&self, part: &Expr) -> Translated {
         Ok(match part {
             Expr::Column(column) => Formula::Column(column.name.clone()),
             Expr::Number(text) => self.number(part, text)?,
             Expr::Boolean(truth) => Formula::Truth(*truth),
             Expr::Null => Formula::Null,
             Expr::Unary(UnaryOperator::Not, inner) => Formula::Not(self.boxed(inner)?),
-            Expr::Unary(UnaryOperator::Plus, inner) => self.of(inner)?,
+            Expr::Unary(UnaryOperator::Plus, inner) => self.translate(inner)?,
             Expr::Unary(UnaryOperator::Minus, inner) => match &**inner {
                 Expr::Number(text) => self.number(part, &format!("-{text}"))?,
                 _ => Formula::Function(Function::Negate, self.boxed(inner)?),
@@ -57,7 +57,7 @@ impl Translation<'_> {
             Expr::Any(parts) => self.joined(parts, Formula::Either)?,
             Expr::Binary(operator, left, right) => self.binary(part, *operator, left, right)?,
             Expr::Between { negated, of, low, high } => {
-                let (value, low, high) = (self.of(of)?, self.of(low)?, self.of(high)?);
+                let (value, low, high) = (self.translate(of)?, self.translate(low)?, self.translate(high)?);
                 let within = Formula::Both(
                     Box::new(compare(Comparison::AtLeast, value.clone(), low)),
                     Box::new(compare(Comparison::AtMost, value, high)),
@@ -76,7 +76,7 @@ impl Translation<'_> {
     }
 
     fn boxed(&self, part: &Expr) -> Result<Box<Formula>, QueryRefusal> {
-        self.of(part).map(Box::new)
+        self.translate(part).map(Box::new)
     }
 
     fn refused(&self, part: &Expr, why: &'static str) -> Translated {
@@ -91,21 +91,21 @@ impl Translation<'_> {
     }
 
     fn is(&self, test: IsTest, inner: &Expr) -> Translated {
-        let inner = self.of(inner)?;
+        let inner = self.translate(inner)?;
         Ok(match test {
             IsTest::Null => Formula::IsNull(Box::new(inner)),
             IsTest::NotNull => not(Formula::IsNull(Box::new(inner))),
-            IsTest::True => certainly(inner),
-            IsTest::NotTrue => not(certainly(inner)),
-            IsTest::False => certainly(not(inner)),
-            IsTest::NotFalse => not(certainly(not(inner))),
+            IsTest::True => is_true(inner),
+            IsTest::NotTrue => not(is_true(inner)),
+            IsTest::False => is_true(not(inner)),
+            IsTest::NotFalse => not(is_true(not(inner))),
         })
     }
 
     fn joined(&self, parts: &[Expr], join: fn(Box<Formula>, Box<Formula>) -> Formula) -> Translated {
         let mut whole: Option<Formula> = None;
         for part in parts {
-            let part = self.of(part)?;
+            let part = self.translate(part)?;
             whole = Some(match whole {
                 Some(before) => join(Box::new(before), Box::new(part)),
                 None => part,
@@ -143,14 +143,14 @@ impl Translation<'_> {
     }
 
     fn list(&self, part: &Expr, of: &Expr, list: &[Expr]) -> Translated {
-        let value = self.of(of)?;
+        let value = self.translate(of)?;
         let texts: Option<Vec<String>> = list.iter().map(literal_text).collect();
         if let Some(texts) = texts {
             return Ok(Formula::Among(Box::new(value), texts));
         }
         let mut any: Option<Formula> = None;
         for one in list {
-            let equal = compare(Comparison::Equal, value.clone(), self.of(one)?);
+            let equal = compare(Comparison::Equal, value.clone(), self.translate(one)?);
             any = Some(match any {
                 Some(before) => Formula::Either(Box::new(before), Box::new(equal)),
                 None => equal,
@@ -163,23 +163,25 @@ impl Translation<'_> {
         let mut branches = Vec::with_capacity(case.branches.len());
         for (when, then) in &case.branches {
             let condition = match &case.operand {
-                None => self.of(when)?,
+                None => self.translate(when)?,
                 Some(operand) => self.binary(when, BinaryOperator::Equal, operand, when)?,
             };
-            branches.push((condition, self.of(then)?));
+            branches.push((condition, self.translate(then)?));
         }
         let otherwise = case.otherwise.as_ref().map(|otherwise| self.boxed(otherwise)).transpose()?;
         Ok(Formula::Case(Case { branches, otherwise }))
     }
 
     fn cast(&self, inner: &Expr, to: TypeName) -> Translated {
-        let from = sage_sql::plan(inner, self.schema).map_err(|why| QueryRefusal::of(self.name, why))?.kind();
+        let from = sage_sql::plan(inner, self.schema).map_err(|why| QueryRefusal::from_sql(self.name, why))?.kind();
         let to_number =
             matches!(to, TypeName::TinyInt | TypeName::SmallInt | TypeName::Int | TypeName::BigInt | TypeName::Double);
         match (from, to) {
             (Kind::Boolean, _) if to_number => Ok(Formula::AsNumber(self.boxed(inner)?)),
-            (Kind::Integer | Kind::Float, TypeName::Double) | (Kind::Integer, TypeName::BigInt) => self.of(inner),
-            (Kind::Boolean, TypeName::Boolean) | (Kind::Text, TypeName::Text) => self.of(inner),
+            (Kind::Integer | Kind::Float, TypeName::Double) | (Kind::Integer, TypeName::BigInt) => {
+                self.translate(inner)
+            }
+            (Kind::Boolean, TypeName::Boolean) | (Kind::Text, TypeName::Text) => self.translate(inner),
             _ => Err(QueryRefusal::part(self.name, format!("CAST({inner} AS {})", to.name()), NO_CAST)),
         }
     }
@@ -206,7 +208,9 @@ impl Translation<'_> {
             ("power" | "pow", [base, exponent]) => {
                 Ok(Formula::Arithmetic(Arithmetic::Power, self.boxed(base)?, self.boxed(exponent)?))
             }
-            ("coalesce", all) => all.iter().map(|part| self.of(part)).collect::<Result<_, _>>().map(Formula::Coalesce),
+            ("coalesce", all) => {
+                all.iter().map(|part| self.translate(part)).collect::<Result<_, _>>().map(Formula::Coalesce)
+            }
             ("nullif", [value, unwanted]) => {
                 let branches = vec![(self.binary(part, BinaryOperator::Equal, value, unwanted)?, Formula::Null)];
                 Ok(Formula::Case(Case { branches, otherwise: Some(self.boxed(value)?) }))
@@ -247,8 +251,8 @@ fn not(of: Formula) -> Formula {
     Formula::Not(Box::new(of))
 }
 
-/// True where it is true, and false where it is false or null.
-fn certainly(of: Formula) -> Formula {
+/// `IS TRUE`: false where the formula is false or null.
+fn is_true(of: Formula) -> Formula {
     Formula::Coalesce(vec![of, Formula::Truth(false)])
 }
 

@@ -1,16 +1,15 @@
-//! What one row of a session is: a record, or all that a user has in the block, cut to a bound.
+//! The privacy unit of a session: a record, or the records of a user in the block, up to a maximum.
 //!
-//! Which of a user's records are kept must be a function of that user's records alone. Were it decided by
-//! the number of a row or by the file it lies in, one user more or less would shift the others' choices,
-//! and the bound on what one user changes would be gone. So a record's rank is a hash of what the query
-//! made of it and of its number among the user's records of which the query made the same; records that
-//! look alike are exchangeable, so it does not matter which of them gets which number. The grant's number
-//! goes into the hash too, to draw anew for every grant; where the block's sums are kept for other grants,
-//! it is what they are sums of, so that they are those that every one of these grants would make.
+//! The selection of a user's records must be a function of that user's records only. If it depended on a row number or
+//! on the file, adding or removing one user would change the selection of others, and one user's influence would no
+//! longer be bounded. So records are ranked by a hash of the query's output and of the record's number among the user's
+//! records with the same output; such records are exchangeable, so their numbering does not matter. The grant's number
+//! is part of the hash, so that every grant draws anew. With cached summaries, which several grants share, the tag of
+//! the computation takes its place.
 //!
-//! The hash needs no secret. Whoever knows it can arrange which of his own records are kept, but he could
-//! as well have sent no others; about other users it says nothing. Values do not favour a record: to the
-//! hash they are all alike, so the kept ones are a fair draw.
+//! The hash needs no secret. A user who knows it can influence which of their own records are selected, but could as
+//! well have sent only those; it reveals nothing about other users. The hash does not favour any value, so the selected
+//! records are a fair sample.
 
 use std::num::NonZeroUsize;
 
@@ -18,21 +17,20 @@ use arrow::array::{Array, ArrayRef, UInt64Array};
 use arrow::compute::{concat, take};
 use arrow::row::{RowConverter, Rows, SortField};
 
-use super::error::Failed;
+use super::error::OpaqueFailure;
 use super::rows::Batch;
 
-/// What one row of a session is.
+/// The privacy unit of a session.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Unit {
     /// A record: a row of the stream.
     Row,
-    /// All the records of a user within a block and lane that the filter keeps, and of those at most so
-    /// many. Records without a user belong to no unit and are left out: as one unit they would belong to
-    /// several people.
+    /// The records of a user within a block and lane that pass the filter, up to a maximum. Records without a user are
+    /// excluded: as one unit they would belong to several people.
     User {
-        /// The column that names the user.
+        /// The column that identifies the user.
         column: String,
-        /// How many records of a user are kept.
+        /// The maximum number of records per user.
         most: NonZeroUsize,
     },
 }
@@ -43,41 +41,43 @@ pub(super) struct UserRecords {
     pub(super) columns: Vec<ArrayRef>,
 }
 
-/// Groups the records of a block and lane by user, and draws the ones to keep. Under one `draw` it is one draw.
-pub(super) fn group(records: &[UserRecords], most: NonZeroUsize, draw: &[u8]) -> Result<Vec<Batch>, Failed> {
+/// Groups the records of a block and lane by user and samples each user's records. The sample is a function of `draw`.
+pub(super) fn group_by_user(
+    records: &[UserRecords], most: NonZeroUsize, draw: &[u8],
+) -> Result<Vec<Batch>, OpaqueFailure> {
     let Some(some) = records.first() else { return Ok(Vec::new()) };
     let joined = |of: &dyn Fn(&UserRecords) -> ArrayRef| {
         let pieces: Vec<ArrayRef> = records.iter().map(of).collect();
         let pieces: Vec<&dyn Array> = pieces.iter().map(AsRef::as_ref).collect();
-        concat(&pieces).map_err(|_| Failed)
+        concat(&pieces).map_err(|_| OpaqueFailure)
     };
     let user = joined(&|part| ArrayRef::clone(&part.user))?;
-    let columns = (0..some.columns.len()).map(|place| joined(&|part| ArrayRef::clone(&part.columns[place])));
+    let columns = (0..some.columns.len()).map(|index| joined(&|part| ArrayRef::clone(&part.columns[index])));
     let columns = columns.collect::<Result<Vec<ArrayRef>, _>>()?;
-    let users = as_bytes(std::slice::from_ref(&user))?;
-    let contents = if columns.is_empty() { None } else { Some(as_bytes(&columns)?) };
-    let content = |place: usize| contents.as_ref().map(|contents| contents.row(place));
+    let users = comparable_bytes(std::slice::from_ref(&user))?;
+    let contents = if columns.is_empty() { None } else { Some(comparable_bytes(&columns)?) };
+    let content = |record: usize| contents.as_ref().map(|contents| contents.row(record));
 
-    let mut order: Vec<usize> = (0..user.len()).filter(|&place| user.is_valid(place)).collect();
+    let mut order: Vec<usize> = (0..user.len()).filter(|&record| user.is_valid(record)).collect();
     order.sort_by(|&one, &other| users.row(one).cmp(&users.row(other)).then_with(|| content(one).cmp(&content(other))));
     let mut kept: Vec<u64> = Vec::new();
     let mut ends = Vec::new();
     for unit in order.chunk_by(|&one, &other| users.row(one) == users.row(other)) {
         let mut drawn = Vec::with_capacity(unit.len());
         for alike in unit.chunk_by(|&one, &other| content(one) == content(other)) {
-            for (number, &place) in alike.iter().enumerate() {
-                let seen = content(place);
+            for (number, &record) in alike.iter().enumerate() {
+                let seen = content(record);
                 let seen = seen.as_ref().map_or(&[][..], AsRef::as_ref);
-                drawn.push((rank(draw, users.row(place).as_ref(), seen, number), place));
+                drawn.push((rank(draw, users.row(record).as_ref(), seen, number), record));
             }
         }
         drawn.sort_unstable();
-        kept.extend(drawn.iter().take(most.get()).map(|&(_, place)| place as u64));
+        kept.extend(drawn.iter().take(most.get()).map(|&(_, record)| record as u64));
         ends.push(kept.len());
     }
     let kept = UInt64Array::from(kept);
-    let columns = columns.iter().map(|column| take(column, &kept, None).map_err(|_| Failed));
-    Ok(vec![Batch::of_units(&columns.collect::<Result<Vec<ArrayRef>, _>>()?, ends)?])
+    let columns = columns.iter().map(|column| take(column, &kept, None).map_err(|_| OpaqueFailure));
+    Ok(vec![Batch::from_units(&columns.collect::<Result<Vec<ArrayRef>, _>>()?, ends)?])
 }
 
 fn rank(draw: &[u8], user: &[u8], content: &[u8], number: usize) -> [u8; 32] {
@@ -90,9 +90,9 @@ fn rank(draw: &[u8], user: &[u8], content: &[u8], number: usize) -> [u8; 32] {
     *hash.finalize().as_bytes()
 }
 
-/// Bytes that are equal where the values are.
-fn as_bytes(columns: &[ArrayRef]) -> Result<Rows, Failed> {
+/// Rows as bytes that are equal exactly where the values are equal.
+fn comparable_bytes(columns: &[ArrayRef]) -> Result<Rows, OpaqueFailure> {
     let fields = columns.iter().map(|column| SortField::new(column.data_type().clone())).collect();
-    let converter = RowConverter::new(fields).map_err(|_| Failed)?;
-    converter.convert_columns(columns).map_err(|_| Failed)
+    let converter = RowConverter::new(fields).map_err(|_| OpaqueFailure)?;
+    converter.convert_columns(columns).map_err(|_| OpaqueFailure)
 }

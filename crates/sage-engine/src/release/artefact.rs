@@ -6,29 +6,29 @@ use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
-use sage_learn::bundle::{Bundle, Card, Door, Graph, Validation, try_out};
+use sage_model::bundle::{Bundle, Card, Door, Graph, Validation, try_out};
 use serde::{Deserialize, Serialize};
 
 use super::receipt::Receipt;
-use crate::run::Published;
+use crate::run::ReleasedStatistic;
 
-/// What a release is.
+/// The kind of a release.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// A model that predicts.
+    /// A model for predictions.
     Model,
     /// A number or a table.
     Statistic,
 }
 
-/// Files, and the digest that vouches for them.
+/// The files of a release with their digest.
 pub(crate) struct Artefact {
     pub(crate) digest: String,
     pub(crate) files: Vec<(String, Bytes)>,
 }
 
-/// The files of a model, once it has been tried on made-up rows.
+/// Writes the files of a model, after a trial run on synthetic rows.
 pub(crate) fn model(graph: Graph, receipt: &Receipt) -> Result<Artefact, String> {
     try_out(&graph).map_err(|refusal| refusal.to_string())?;
     let bytes = serde_json::to_vec_pretty(receipt).map_err(|error| error.to_string())?;
@@ -37,8 +37,8 @@ pub(crate) fn model(graph: Graph, receipt: &Receipt) -> Result<Artefact, String>
     Ok(Artefact { digest: bundle.digest(), files: files.collect() })
 }
 
-/// The files of a statistic.
-pub(crate) fn statistic(published: &Published, receipt: &Receipt) -> Result<Artefact, String> {
+/// Writes the files of a statistic.
+pub(crate) fn statistic(published: &ReleasedStatistic, receipt: &Receipt) -> Result<Artefact, String> {
     let json = |value: Result<Vec<u8>, serde_json::Error>| value.map(Bytes::from).map_err(|error| error.to_string());
     let files = vec![
         ("receipt.json".to_owned(), json(serde_json::to_vec_pretty(receipt))?),
@@ -63,10 +63,10 @@ pub(super) fn named(files: &[(String, Bytes)]) -> impl Iterator<Item = (&str, &[
     files.iter().map(|(name, bytes)| (name.as_str(), bytes.as_ref()))
 }
 
-/// The file of a statistic that is read back.
+/// The name of the file from which a statistic is read back.
 pub(super) const STATISTIC: &str = "statistic.json";
 
-fn table(published: &Published) -> Result<Bytes, String> {
+fn table(published: &ReleasedStatistic) -> Result<Bytes, String> {
     let lines = &published.lines;
     let keys: StringArray = lines.iter().map(|line| line.key.as_deref()).collect();
     let number = |part: fn(&crate::run::Line) -> Option<f64>| -> ArrayRef {
@@ -87,7 +87,7 @@ fn table(published: &Published) -> Result<Bytes, String> {
 }
 
 fn card(receipt: &Receipt) -> Card {
-    // What a model loses is what its costlier lane loses: nobody is in both.
+    // Every unit is in one lane only, so the loss of a model is that of its more expensive lane.
     let [train, test] = &receipt.epsilon;
     let validation = receipt.validator.as_ref().map(|validator| Validation {
         validator: validator.clone(),

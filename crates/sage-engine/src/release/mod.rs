@@ -1,16 +1,16 @@
-//! Releases: what an accepted attempt made, as files that never change.
+//! Releases: the immutable files of accepted attempts.
 //!
-//! The files of a release lie in a folder named by their digest, so that what the log vouches for and what is
-//! served cannot differ. They are written before the release is an event; a crash between leaves a folder that no
-//! event names, which the doctor finds. A release becomes visible by its event alone.
+//! The files of a release are in a folder named by their digest, so that the served files are those that the log names.
+//! They are written before the release is recorded; a crash in between leaves a folder that no event names, which the
+//! doctor finds. Only its event makes a release visible.
 
 mod artefact;
 mod receipt;
-mod shelf;
+mod store;
 
 pub use artefact::Kind;
 pub use receipt::Receipt;
-pub use shelf::ShelfError;
+pub use store::ArtifactStoreError;
 
 pub(crate) use artefact::{Artefact, digest, model, statistic};
-pub(crate) use shelf::Shelf;
+pub(crate) use store::ArtifactStore;

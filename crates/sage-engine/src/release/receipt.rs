@@ -1,43 +1,43 @@
-//! The receipt: what a release cost, of which blocks, by whom and how it was tested.
+//! The receipt of a release: its cost, its blocks, its submitter and its validation.
 
 use serde::{Deserialize, Serialize};
 
-/// What was paid for a release. Numbers of the budget are decimal texts, as the ledger prints them.
+/// The receipt of a release. Budget numbers are decimal texts, as the ledger prints them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receipt {
-    /// The pipeline, whose name the release has.
+    /// The pipeline, whose name is also the name of the release.
     pub pipeline: String,
     /// The run.
     pub run: u64,
-    /// Which choice of the run was accepted.
+    /// The serial number of the accepted choice within the run.
     pub attempt: u64,
-    /// How many attempts the run had, this one included.
+    /// The number of attempts of the run, including this one.
     pub attempts: u32,
     /// Who submitted it.
     pub by: String,
     /// The stream.
     pub stream: String,
-    /// The context that paid, where the policy has contexts.
+    /// The context that paid, if the policy has contexts.
     pub context: Option<String>,
-    /// The blocks, as ranges of keys in the order in which they were sealed.
+    /// The blocks, as ranges of keys in sealing order.
     pub blocks: Vec<String>,
-    /// The filter by which the stream adds up losses.
+    /// The privacy filter of the stream.
     pub filter: String,
-    /// The ε that this attempt by itself comes to at δ_g, on the train lane and on the test lane.
+    /// The ε of this attempt alone at δ_g, on the train lane and on the test lane.
     pub epsilon: [String; 2],
     /// δ_g.
     pub delta: String,
-    /// What one unit of privacy is.
+    /// The privacy unit.
     pub unit: String,
-    /// `enforced`, or `attested` where code of the pipeline's owner saw rows.
+    /// The access mode: `enforced`, or `attested` if a user's program saw rows.
     pub door: String,
     /// The number of the charge in the log.
     pub charge: u64,
-    /// What was tested, if anything was.
+    /// The validated metric, if any.
     pub validator: Option<String>,
-    /// What was to be reached.
+    /// The target.
     pub target: Option<String>,
-    /// With which confidence.
+    /// The confidence of the verdict.
     pub confidence: Option<String>,
 }

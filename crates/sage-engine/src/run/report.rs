@@ -1,14 +1,14 @@
-//! What is known of an attempt when it is over: the document whose digest the kernel releases.
+//! The report of an attempt: the document whose digest the kernel releases.
 //!
-//! It is written before the release and read back if the program was stopped between the release and the log's
-//! note. All of it is made from released numbers.
+//! It is written before the release, and read back if the program stopped between the release and the note in the log.
+//! It contains released numbers only.
 
 use sage_learn::validate::{Decision, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::adapt;
 
-/// A private estimate and its limits. What is not finite is absent.
+/// A private estimate and its confidence limits. Values that are not finite are absent.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Interval {
@@ -26,22 +26,22 @@ pub struct Interval {
 pub struct Report {
     /// The run.
     pub run: u64,
-    /// Which choice of the run it was.
+    /// The serial number of the choice within the run.
     pub serial: u64,
-    /// What the test said.
+    /// The verdict of the validation.
     pub verdict: adapt::Verdict,
-    /// What was found, one estimate a metric.
+    /// One estimate per metric.
     pub estimates: Vec<Interval>,
-    /// The chance with which each estimate's limits hold the true value.
+    /// The probability with which the limits of each estimate contain the true value.
     pub confidence: f64,
-    /// What was found, against which target, and what would help.
+    /// The estimate, the target and what would help, as text.
     pub explanation: String,
-    /// The digest of what leaves, where it was accepted.
+    /// The digest of the release, if the verdict is to accept.
     pub release: Option<String>,
 }
 
 impl Report {
-    /// The most estimates that a report repeats; a released table has them all.
+    /// The maximum number of estimates in a report. A released table has all of them.
     pub(crate) const MOST_ESTIMATES: usize = 16;
 
     pub(crate) fn new((run, serial): (u64, u64), verdict: &Verdict, release: Option<String>) -> Self {
@@ -66,9 +66,9 @@ impl Report {
         }
     }
 
-    /// Its one form.
+    /// The canonical JSON.
     pub(crate) fn to_bytes(&self) -> Vec<u8> {
-        // Numbers that are finite, texts and lists: there is nothing in it that JSON cannot hold.
+        // Finite numbers, texts and lists always serialize to JSON.
         serde_json::to_vec(self).unwrap_or_default()
     }
 

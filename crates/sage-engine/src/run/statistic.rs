@@ -1,32 +1,31 @@
-//! An attempt at a statistic: a number or a table, with limits that hold but for a chance.
+//! An attempt at a statistic: a number or a table, with confidence limits.
 //!
-//! What is released is what is judged: no test lane, no second look. Counts, sums and histograms are about all
-//! rows and look at both lanes; means, variances and quantiles are those of the train lane, a random part of the
-//! rows that says as much.
+//! The released numbers are also what is validated: there is no second pass over the test lane. Counts, sums and
+//! histograms cover all rows and use both lanes. Means, variances and quantiles use the train lane, a random sample.
 
 use std::collections::BTreeMap;
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Epsilon, Lane, Part, Permit, Session, Summary, TableNoise, Tag};
+use sage_kernel::{BlockPart, Epsilon, Lane, Permit, Session, Summary, SummaryTag, TableNoise};
 use sage_learn::statistics::{Count, Estimate, Group, GroupBy, Histogram, Mean, StatisticError, Sum, Variance};
 use sage_learn::validate::{Decision, Verdict};
 use serde::{Deserialize, Serialize};
 
-use super::{Done, Lost, Product, Stage, Watch, risks};
+use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
 use crate::pipeline::{Goal, Keys, Statistic};
-use crate::plan::{Bill, KEY, Recipe, Trained, VALUE, key_names, quantiles};
+use crate::plan::{AttemptCost, KEY, Recipe, TrainingNoise, VALUE, key_names, quantile_plan};
 use crate::read::{Batch, Row};
 
 /// A released statistic.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Published {
-    /// What it is of.
+pub struct ReleasedStatistic {
+    /// The kind of statistic, such as `mean`.
     pub statistic: String,
-    /// The confidence with which all limits hold together.
+    /// The joint confidence of all limits.
     pub confidence: f64,
-    /// Its lines: one, or one for each key or share.
+    /// One line, or one per key or quantile level.
     pub lines: Vec<Line>,
 }
 
@@ -34,48 +33,49 @@ pub struct Published {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Line {
-    /// The key, or the share of a quantile; nothing where there is one line.
+    /// The key or the quantile level; `None` for a single line.
     pub key: Option<String>,
-    /// The estimate; absent where too few rows show.
+    /// The estimate; absent if there are too few rows.
     pub value: Option<f64>,
-    /// The lower limit, where there is one.
+    /// The lower limit, if there is one.
     pub low: Option<f64>,
-    /// The upper limit, where there is one.
+    /// The upper limit, if there is one.
     pub high: Option<f64>,
 }
 
-/// Runs an attempt at a statistic on a session of its rows.
+/// Computes a statistic on a session.
 pub(crate) fn compute<N: NoiseSource>(
-    mut session: Session<Batch, N>, recipe: &Recipe, statistic: &Statistic, bill: &Bill, attempt: &Attempt,
-    watch: &dyn Watch,
-) -> Result<Done, Lost> {
-    watch.enter(Stage::Training)?;
-    let Trained::Tables(noise) = bill.noises.train else {
-        return Err(Lost("the bill is of another kind of training".to_owned()));
+    mut session: Session<Batch, N>, recipe: &Recipe, statistic: &Statistic, cost: &AttemptCost, attempt: &Attempt,
+    observer: &dyn AttemptObserver,
+) -> Result<AttemptResult, AttemptFailure> {
+    observer.enter(Stage::Training)?;
+    let TrainingNoise::Tables(noise) = cost.noises.train else {
+        return Err(AttemptFailure("the charge is for another kind of training".to_owned()));
     };
     let (risk, _) = risks(recipe.pipeline(), attempt)?;
     let chance = risk.chance();
-    let (value, key) = places(recipe);
-    let run = Run { noise, chance, value, key };
-    let lines = run.lines(&mut session, statistic).map_err(Lost::because)?;
+    let (value, key) = value_and_key_columns(recipe);
+    let run = StatisticRun { noise, chance, value, key };
+    let lines = run.lines(&mut session, statistic).map_err(AttemptFailure::because)?;
     let target = match recipe.pipeline().validate.as_ref().map(|validate| &validate.goal) {
         Some(Goal::Target(target)) => Some(*target),
         _ => None,
     };
-    watch.enter(Stage::Validating)?;
+    observer.enter(Stage::Validating)?;
     let verdict = judge(&lines, target, 1.0 - chance);
-    let published = Published { statistic: name(statistic).to_owned(), confidence: 1.0 - chance, lines };
-    Ok(Done { finished: session.finish(), verdict, product: Product::Statistic(published) })
+    let published =
+        ReleasedStatistic { statistic: statistic_name(statistic).to_owned(), confidence: 1.0 - chance, lines };
+    Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Statistic(published) })
 }
 
-/// What a block is summed to while it is read, for a session that asks for this statistic: nothing where it takes the
-/// rows themselves.
+/// Summarises a block while it is read, for a session that computes this statistic. Returns no summaries if the
+/// statistic needs the rows themselves.
 pub(crate) fn summarise(
-    recipe: &Recipe, statistic: &Statistic, permit: &Permit, part: (Part, Tag), rows: &[Batch],
+    recipe: &Recipe, statistic: &Statistic, permit: &Permit, part: (BlockPart, SummaryTag), rows: &[Batch],
 ) -> Result<Vec<Summary>, StatisticError> {
-    let (value, key) = places(recipe);
+    let (value, key) = value_and_key_columns(recipe);
     let noise = TableNoise::Laplace(Epsilon::ZERO);
-    // NaN is missing, and so is an infinity: what the session would leave out, a summary leaves out.
+    // NaN and infinities are missing values: a summary leaves out what the session would leave out.
     let number = |row: Row<'_>| row.number(value).unwrap_or(f64::NAN);
     let sums = match statistic {
         Statistic::Sum { bounds, .. } | Statistic::Mean { bounds, .. } => {
@@ -83,70 +83,70 @@ pub(crate) fn summarise(
             all.summarise(permit, part, rows, |row| Some((0, number(row))))?
         }
         Statistic::GroupMean { keys, bounds, .. } => {
-            let places = Places::new(keys);
+            let index = KeyIndex::new(keys);
             let groups = GroupBy { keys: keys.count(), bounds: (bounds.low(), bounds.high()), noise };
-            groups.summarise(permit, part, rows, |row| Some((places.of(row, key)?, number(row))))?
+            groups.summarise(permit, part, rows, |row| Some((index.find(row, key)?, number(row))))?
         }
         Statistic::Count => Histogram { keys: 1, noise }.summarise(permit, part, rows, |_| Some(0))?,
         Statistic::Histogram { keys, .. } => {
-            let places = Places::new(keys);
-            Histogram { keys: keys.count(), noise }.summarise(permit, part, rows, |row| places.of(row, key))?
+            let index = KeyIndex::new(keys);
+            Histogram { keys: keys.count(), noise }.summarise(permit, part, rows, |row| index.find(row, key))?
         }
         Statistic::Variance { .. } | Statistic::Quantile { .. } => None,
     };
     Ok(sums.into_iter().collect())
 }
 
-/// Where the value and the key stand in a row.
-fn places(recipe: &Recipe) -> (usize, usize) {
+/// The column indices of the value and the key.
+fn value_and_key_columns(recipe: &Recipe) -> (usize, usize) {
     let columns = &recipe.query().columns;
-    let place = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(usize::MAX);
-    (place(VALUE), place(KEY))
+    let position = |name: &str| columns.iter().position(|column| column.name == name).unwrap_or(usize::MAX);
+    (position(VALUE), position(KEY))
 }
 
-/// How a statistic is computed.
-struct Run {
+/// The parameters of one computation.
+struct StatisticRun {
     noise: TableNoise,
     chance: f64,
     value: usize,
     key: usize,
 }
 
-type Found<T> = Result<T, StatisticError>;
+type Computed<T> = Result<T, StatisticError>;
 
-impl Run {
-    fn lines<N: NoiseSource>(&self, session: &mut Session<Batch, N>, statistic: &Statistic) -> Found<Vec<Line>> {
+impl StatisticRun {
+    fn lines<N: NoiseSource>(&self, session: &mut Session<Batch, N>, statistic: &Statistic) -> Computed<Vec<Line>> {
         let (noise, chance) = (self.noise, self.chance);
         let number = |row: Row<'_>| row.number(self.value).unwrap_or(f64::NAN);
         match statistic {
-            Statistic::Count => both(|lane| Count { noise }.run(session, lane, 0.5 * chance, |_| true)),
+            Statistic::Count => sum_lanes(|lane| Count { noise }.run(session, lane, 0.5 * chance, |_| true)),
             Statistic::Sum { bounds, .. } => {
                 let sum = Sum { bounds: (bounds.low(), bounds.high()), noise };
-                both(|lane| sum.run(session, lane, 0.5 * chance, number))
+                sum_lanes(|lane| sum.run(session, lane, 0.5 * chance, number))
             }
             Statistic::Mean { bounds, .. } => {
                 let mean = Mean { bounds: (bounds.low(), bounds.high()), noise };
-                Ok(vec![line(None, mean.run(session, Lane::Train, chance, number)?)])
+                Ok(vec![to_line(None, mean.run(session, Lane::Train, chance, number)?)])
             }
             Statistic::Variance { bounds, .. } => {
                 let variance = Variance { bounds: (bounds.low(), bounds.high()), noise };
-                Ok(vec![line(None, variance.run(session, Lane::Train, chance, number)?)])
+                Ok(vec![to_line(None, variance.run(session, Lane::Train, chance, number)?)])
             }
             Statistic::Histogram { keys, .. } => self.histogram(session, keys),
             Statistic::GroupMean { keys, bounds, .. } => {
-                let places = Places::new(keys);
+                let index = KeyIndex::new(keys);
                 let groups = GroupBy { keys: keys.count(), bounds: (bounds.low(), bounds.high()), noise };
-                let of = |row: Row<'_>| Some((places.of(row, self.key)?, number(row)));
-                let groups = groups.run(session, Lane::Train, chance, of)?;
+                let key = |row: Row<'_>| Some((index.find(row, self.key)?, number(row)));
+                let groups = groups.run(session, Lane::Train, chance, key)?;
                 let names = key_names(keys).into_iter().zip(groups);
                 let shown = |group: &Group| Estimate {
                     value: group.interval.value.filter(|_| !group.too_few),
                     ..group.interval
                 };
-                Ok(names.map(|(key, group)| line(Some(key), shown(&group))).collect())
+                Ok(names.map(|(key, group)| to_line(Some(key), shown(&group))).collect())
             }
             Statistic::Quantile { at, .. } => {
-                let plan = quantiles(statistic, noise).map_err(|_| StatisticError::Bounds)?;
+                let plan = quantile_plan(statistic, noise).map_err(|_| StatisticError::Bounds)?;
                 let found = plan.run(session, Lane::Train, at, chance, number)?;
                 let located = at.iter().zip(found).map(|(share, at)| Line {
                     key: Some(share.to_string()),
@@ -159,46 +159,46 @@ impl Run {
         }
     }
 
-    fn histogram<N: NoiseSource>(&self, session: &mut Session<Batch, N>, keys: &Keys) -> Found<Vec<Line>> {
-        let places = Places::new(keys);
+    fn histogram<N: NoiseSource>(&self, session: &mut Session<Batch, N>, keys: &Keys) -> Computed<Vec<Line>> {
+        let index = KeyIndex::new(keys);
         let histogram = Histogram { keys: keys.count(), noise: self.noise };
         let mut counts = vec![0.0; keys.count() as usize];
         let mut reach = 0.0;
         for lane in Lane::BOTH {
-            let of = |row: Row<'_>| places.of(row, self.key);
-            let (counted, off) = histogram.run(session, lane, 0.5 * self.chance, of)?;
+            let key = |row: Row<'_>| index.find(row, self.key);
+            let (counted, off) = histogram.run(session, lane, 0.5 * self.chance, key)?;
             counts.iter_mut().zip(counted).for_each(|(all, some)| *all += some);
             reach += off;
         }
         let around = |value: f64| Estimate { value: Some(value), low: value - reach, high: value + reach };
-        Ok(key_names(keys).into_iter().zip(counts).map(|(key, count)| line(Some(key), around(count))).collect())
+        Ok(key_names(keys).into_iter().zip(counts).map(|(key, count)| to_line(Some(key), around(count))).collect())
     }
 }
 
-/// A number of all rows: that of one lane and that of the other.
-fn both(mut run: impl FnMut(Lane) -> Found<Estimate>) -> Found<Vec<Line>> {
+/// The sum of a statistic over both lanes.
+fn sum_lanes(mut run: impl FnMut(Lane) -> Computed<Estimate>) -> Computed<Vec<Line>> {
     let (one, two) = (run(Lane::Train)?, run(Lane::Test)?);
     let value = one.value.zip(two.value).map(|(one, two)| one + two);
-    Ok(vec![line(None, Estimate { value, low: one.low + two.low, high: one.high + two.high })])
+    Ok(vec![to_line(None, Estimate { value, low: one.low + two.low, high: one.high + two.high })])
 }
 
 fn finite(number: f64) -> Option<f64> {
     Some(number).filter(|number| number.is_finite())
 }
 
-/// What is not estimated has no limits to show either: they are the public bounds.
-fn line(key: Option<String>, estimate: Estimate) -> Line {
+/// A line without an estimate shows no limits either: they would be the public bounds.
+fn to_line(key: Option<String>, estimate: Estimate) -> Line {
     let limit = |limit: f64| estimate.value.and(finite(limit));
     Line { key, value: estimate.value.and_then(finite), low: limit(estimate.low), high: limit(estimate.high) }
 }
 
-/// Where a row's key stands in the list.
-enum Places<'keys> {
+/// Finds the index of a row's key in the list of keys.
+enum KeyIndex<'keys> {
     Count(u32),
     Texts(BTreeMap<&'keys str, u32>),
 }
 
-impl<'keys> Places<'keys> {
+impl<'keys> KeyIndex<'keys> {
     fn new(keys: &'keys Keys) -> Self {
         match keys {
             Keys::Count(count) => Self::Count(*count),
@@ -206,15 +206,15 @@ impl<'keys> Places<'keys> {
         }
     }
 
-    fn of(&self, row: Row<'_>, column: usize) -> Option<u32> {
+    fn find(&self, row: Row<'_>, column: usize) -> Option<u32> {
         match self {
             Self::Count(count) => row.integer(column).and_then(|key| u32::try_from(key).ok()).filter(|key| key < count),
-            Self::Texts(places) => row.text(column).and_then(|text| places.get(text)).copied(),
+            Self::Texts(indices) => row.text(column).and_then(|text| indices.get(text)).copied(),
         }
     }
 }
 
-/// Accepts a statistic whose every line is known to within the target, and any where there is none.
+/// Accepts a statistic if every line is within the target precision, or if there is no target.
 fn judge(lines: &[Line], target: Option<f64>, confidence: f64) -> Verdict {
     let half = |line: &Line| match (line.value, line.low, line.high) {
         (Some(value), Some(low), Some(high)) => (high - value).max(value - low),
@@ -229,17 +229,17 @@ fn judge(lines: &[Line], target: Option<f64>, confidence: f64) -> Verdict {
     let percent = 100.0 * confidence;
     let within = match worst.is_finite() {
         true => format!("every number is known to within {worst:.4} with a confidence of {percent:.2} %"),
-        false => "at least one number cannot be told from the noise".to_owned(),
+        false => "at least one number cannot be distinguished from the noise".to_owned(),
     };
     let (decision, explanation) = match target {
-        None => (Decision::Accept, format!("{within}; no precision was asked for.")),
+        None => (Decision::Accept, format!("{within}; no target precision is set.")),
         Some(target) if worst <= target => (Decision::Accept, format!("{within}; the target is {target}.")),
         Some(target) => (Decision::Retry, format!("{within}; the target is {target}: more rows or more budget help.")),
     };
     Verdict { decision, estimates: estimates.collect(), confidence, explanation }
 }
 
-const fn name(statistic: &Statistic) -> &'static str {
+const fn statistic_name(statistic: &Statistic) -> &'static str {
     match statistic {
         Statistic::Count => "count",
         Statistic::Sum { .. } => "sum",

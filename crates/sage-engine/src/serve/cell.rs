@@ -1,18 +1,18 @@
-//! One value becomes one cell of a column, or is refused with what is allowed there.
+//! Converts one input value to a cell of a column, or refuses it with what is allowed.
 //!
-//! What a stream's bounds exclude no model has seen, and its graph does not clip. So it is refused here rather than
-//! answered with a number that nothing stands behind.
+//! No model was trained on values outside the stream's bounds, and its graph does not clip. Such values are refused
+//! here instead of getting an unfounded prediction.
 
-use sage_learn::formula::{Cell, Column, Domain, Missing};
+use sage_model::formula::{Cell, Column, Domain, Missing};
 use serde_json::Value;
 
-use crate::stream::{time_of, time_text};
+use crate::stream::{format_time, parse_time};
 use crate::suggest::nearest;
 
-/// A value as it was given.
+/// An input value.
 #[derive(Clone, Copy)]
-enum Given<'value> {
-    Nothing,
+enum InputValue<'value> {
+    Null,
     Text(&'value str),
     Whole(i64),
     Number(f64),
@@ -21,38 +21,38 @@ enum Given<'value> {
     Other,
 }
 
-/// The cell of a column that a text says; nothing and the empty text are null.
+/// Parses a text as a cell of a column. `None` and the empty text are null.
 ///
 /// # Errors
-/// What is wrong with it, and what is allowed.
-pub fn cell_of_text(column: &Column, text: Option<&str>) -> Result<Cell, String> {
-    cell(column, text.map_or(Given::Nothing, as_text))
+/// With the reason and what is allowed.
+pub fn parse_text_cell(column: &Column, text: Option<&str>) -> Result<Cell, String> {
+    parse_cell(column, text.map_or(InputValue::Null, text_value))
 }
 
-/// The cell of a column that a JSON value says. Numbers and times may also be given as texts.
+/// Converts a JSON value to a cell of a column. Numbers and times may also be texts.
 ///
 /// # Errors
-/// What is wrong with it, and what is allowed.
-pub fn cell_of_json(column: &Column, value: &Value) -> Result<Cell, String> {
+/// With the reason and what is allowed.
+pub fn parse_json_cell(column: &Column, value: &Value) -> Result<Cell, String> {
     let given = match value {
-        Value::Null => Given::Nothing,
-        Value::Bool(truth) => Given::Truth(*truth),
-        Value::String(text) => as_text(text),
+        Value::Null => InputValue::Null,
+        Value::Bool(truth) => InputValue::Truth(*truth),
+        Value::String(text) => text_value(text),
         Value::Number(number) => match (number.as_i64(), number.as_f64()) {
-            (Some(whole), _) => Given::Whole(whole),
-            (None, Some(number)) => Given::Number(number),
-            (None, None) => Given::Other,
+            (Some(whole), _) => InputValue::Whole(whole),
+            (None, Some(number)) => InputValue::Number(number),
+            (None, None) => InputValue::Other,
         },
-        Value::Array(_) | Value::Object(_) => Given::Other,
+        Value::Array(_) | Value::Object(_) => InputValue::Other,
     };
-    cell(column, given)
+    parse_cell(column, given)
 }
 
-fn as_text(text: &str) -> Given<'_> {
-    if text.is_empty() { Given::Nothing } else { Given::Text(text) }
+fn text_value(text: &str) -> InputValue<'_> {
+    if text.is_empty() { InputValue::Null } else { InputValue::Text(text) }
 }
 
-/// What a column takes, in words.
+/// Describes the values that a column accepts.
 pub fn allowed(column: &Column) -> String {
     let kind = match &column.domain {
         Domain::Number { low, high } => format!("a number from {low} to {high}"),
@@ -63,75 +63,77 @@ pub fn allowed(column: &Column) -> String {
             instant(*first),
             instant(*last)
         ),
-        Domain::Text { categories } => format!("one of {}", listed(categories)),
+        Domain::Text { categories } => format!("one of {}", list_categories(categories)),
     };
     let null = if column.missing == Missing::Possible { ", or nothing" } else { "" };
     format!("{kind}{null}")
 }
 
 fn instant(seconds: i64) -> String {
-    time_text(seconds.saturating_mul(1_000_000))
+    format_time(seconds.saturating_mul(1_000_000))
 }
 
-/// As many categories as one reads at a glance.
-const LISTED: usize = 12;
+/// The maximum number of categories in a message.
+const MAX_LISTED: usize = 12;
 
-fn listed(categories: &[String]) -> String {
-    let mut all: Vec<String> = categories.iter().take(LISTED).map(|category| format!("{category:?}")).collect();
-    if categories.len() > LISTED {
+fn list_categories(categories: &[String]) -> String {
+    let mut all: Vec<String> = categories.iter().take(MAX_LISTED).map(|category| format!("{category:?}")).collect();
+    if categories.len() > MAX_LISTED {
         all.push("and others".to_owned());
     }
     all.join(", ")
 }
 
-fn cell(column: &Column, given: Given<'_>) -> Result<Cell, String> {
-    if let Given::Nothing = given {
+fn parse_cell(column: &Column, given: InputValue<'_>) -> Result<Cell, String> {
+    if let InputValue::Null = given {
         return match column.missing {
             Missing::Possible => Ok(Cell::Null),
             Missing::Never => Err(format!("it is empty, and this column always has a value: {}", allowed(column))),
         };
     }
     let found = match &column.domain {
-        Domain::Number { low, high } => number(given).filter(|x| (*low..=*high).contains(x)).map(Cell::Number),
-        Domain::Whole { low, high } => whole(given).filter(|x| (*low..=*high).contains(x)).map(Cell::Whole),
-        Domain::Truth => truth(given).map(Cell::Truth),
-        Domain::Time { first, last } => seconds(given).filter(|x| (*first..=*last).contains(x)).map(Cell::Whole),
+        Domain::Number { low, high } => as_number(given).filter(|x| (*low..=*high).contains(x)).map(Cell::Number),
+        Domain::Whole { low, high } => as_whole(given).filter(|x| (*low..=*high).contains(x)).map(Cell::Whole),
+        Domain::Truth => as_truth(given).map(Cell::Truth),
+        Domain::Time { first, last } => as_seconds(given).filter(|x| (*first..=*last).contains(x)).map(Cell::Whole),
         Domain::Text { categories } => match given {
-            Given::Text(text) if categories.iter().any(|category| category == text) => {
+            InputValue::Text(text) if categories.iter().any(|category| category == text) => {
                 Some(Cell::Text(text.to_owned()))
             }
             _ => None,
         },
     };
-    found.ok_or_else(|| format!("{} is not allowed; give {}{}", shown(given), allowed(column), meant(column, given)))
+    found.ok_or_else(|| {
+        format!("{} is not allowed; give {}{}", display_value(given), allowed(column), suggestion(column, given))
+    })
 }
 
-fn number(given: Given<'_>) -> Option<f64> {
+fn as_number(given: InputValue<'_>) -> Option<f64> {
     match given {
-        Given::Number(number) => Some(number),
-        Given::Whole(whole) => Some(whole as f64),
-        Given::Text(text) => text.trim().parse().ok(),
+        InputValue::Number(number) => Some(number),
+        InputValue::Whole(whole) => Some(whole as f64),
+        InputValue::Text(text) => text.trim().parse().ok(),
         _ => None,
     }
 }
 
-fn whole(given: Given<'_>) -> Option<i64> {
-    // Programs that know only real numbers write 3.0 for 3; up to here they say it exactly.
+fn as_whole(given: InputValue<'_>) -> Option<i64> {
+    // Clients without integers send 3.0 for 3, which is exact up to this limit.
     const EXACT: f64 = 9_007_199_254_740_992.0;
-    let of_number = |number: f64| (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64);
+    let from_float = |number: f64| (number.fract() == 0.0 && number.abs() <= EXACT).then_some(number as i64);
     match given {
-        Given::Whole(whole) => Some(whole),
-        Given::Number(number) => of_number(number),
-        Given::Text(text) => text.trim().parse().ok().or_else(|| of_number(text.trim().parse().ok()?)),
+        InputValue::Whole(whole) => Some(whole),
+        InputValue::Number(number) => from_float(number),
+        InputValue::Text(text) => text.trim().parse().ok().or_else(|| from_float(text.trim().parse().ok()?)),
         _ => None,
     }
 }
 
-fn truth(given: Given<'_>) -> Option<bool> {
+fn as_truth(given: InputValue<'_>) -> Option<bool> {
     match given {
-        Given::Truth(truth) => Some(truth),
-        Given::Whole(whole @ (0 | 1)) => Some(whole == 1),
-        Given::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
+        InputValue::Truth(truth) => Some(truth),
+        InputValue::Whole(whole @ (0 | 1)) => Some(whole == 1),
+        InputValue::Text(text) => match text.trim().to_ascii_lowercase().as_str() {
             "true" | "1" => Some(true),
             "false" | "0" => Some(false),
             _ => None,
@@ -140,39 +142,39 @@ fn truth(given: Given<'_>) -> Option<bool> {
     }
 }
 
-/// Whole seconds from 1970; parts of one are cut off towards the past, as where rows are read.
-fn seconds(given: Given<'_>) -> Option<i64> {
-    let of_number = |number: f64| (number.abs() < 1e15).then_some(number.floor() as i64);
+/// Whole seconds since 1970, rounded towards the past as at ingest.
+fn as_seconds(given: InputValue<'_>) -> Option<i64> {
+    let from_float = |number: f64| (number.abs() < 1e15).then_some(number.floor() as i64);
     match given {
-        Given::Whole(whole) => Some(whole),
-        Given::Number(number) => of_number(number),
-        Given::Text(text) => match text.trim().parse::<f64>() {
-            Ok(number) => of_number(number),
-            Err(_) => time_of(text.trim()).map(|instant| instant.div_euclid(1_000_000)),
+        InputValue::Whole(whole) => Some(whole),
+        InputValue::Number(number) => from_float(number),
+        InputValue::Text(text) => match text.trim().parse::<f64>() {
+            Ok(number) => from_float(number),
+            Err(_) => parse_time(text.trim()).map(|instant| instant.div_euclid(1_000_000)),
         },
         _ => None,
     }
 }
 
-/// The value, escaped and not too long.
-fn shown(given: Given<'_>) -> String {
+/// The value for a message, escaped and truncated.
+fn display_value(given: InputValue<'_>) -> String {
     const MOST: usize = 40;
     match given {
-        Given::Nothing => "nothing".to_owned(),
-        Given::Whole(whole) => whole.to_string(),
-        Given::Number(number) => number.to_string(),
-        Given::Truth(truth) => truth.to_string(),
-        Given::Other => "a list or an object".to_owned(),
-        Given::Text(text) => {
+        InputValue::Null => "nothing".to_owned(),
+        InputValue::Whole(whole) => whole.to_string(),
+        InputValue::Number(number) => number.to_string(),
+        InputValue::Truth(truth) => truth.to_string(),
+        InputValue::Other => "a list or an object".to_owned(),
+        InputValue::Text(text) => {
             let short: String = text.chars().take(MOST).collect();
             format!("{short:?}{}", if text.chars().nth(MOST).is_some() { "..." } else { "" })
         }
     }
 }
 
-/// The category that was probably meant.
-fn meant(column: &Column, given: Given<'_>) -> String {
-    let (Domain::Text { categories }, Given::Text(text)) = (&column.domain, given) else { return String::new() };
+/// A suggestion of the nearest category.
+fn suggestion(column: &Column, given: InputValue<'_>) -> String {
+    let (Domain::Text { categories }, InputValue::Text(text)) = (&column.domain, given) else { return String::new() };
     let names: Vec<&str> = categories.iter().map(String::as_str).collect();
     nearest(text.trim(), &names).map_or_else(String::new, |name| format!("; did you mean {name:?}?"))
 }
@@ -186,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn every_kind_takes_what_it_says_and_nothing_else() {
+    fn every_domain_accepts_its_values_only() {
         let number = column(Domain::Number { low: 0.0, high: 100.0 }, Missing::Never);
         let whole = column(Domain::Whole { low: 1, high: 6 }, Missing::Possible);
         let time = column(Domain::Time { first: 0, last: 4_000_000_000 }, Missing::Never);
@@ -216,7 +218,7 @@ mod tests {
             (&truth, "0", Some(Cell::Truth(false))),
             (&truth, "yes", None),
         ] {
-            assert_eq!(cell_of_text(column, Some(given)).ok(), cell, "{given:?} as {:?}", column.domain);
+            assert_eq!(parse_text_cell(column, Some(given)).ok(), cell, "{given:?} as {:?}", column.domain);
         }
     }
 
@@ -232,21 +234,21 @@ mod tests {
             (serde_json::json!([3]), None),
             (serde_json::json!(u64::MAX), None),
         ] {
-            assert_eq!(cell_of_json(&whole, &given).ok(), cell, "{given}");
+            assert_eq!(parse_json_cell(&whole, &given).ok(), cell, "{given}");
         }
     }
 
     #[test]
-    fn a_refusal_says_what_was_given_what_is_allowed_and_what_was_meant() {
+    fn a_refusal_names_the_value_what_is_allowed_and_a_suggestion() {
         let texts = Domain::Text { categories: vec!["card".to_owned(), "cash".to_owned()] };
-        let refused = cell_of_text(&column(texts, Missing::Possible), Some("crad")).expect_err("no category");
+        let refused = parse_text_cell(&column(texts, Missing::Possible), Some("crad")).expect_err("no category");
         assert_eq!(
             refused,
             "\"crad\" is not allowed; give one of \"card\", \"cash\", or nothing; did you mean \"card\"?"
         );
         let never = column(Domain::Truth, Missing::Never);
-        assert!(cell_of_text(&never, None).expect_err("never null").contains("always has a value: true or false"));
-        let long = cell_of_text(&never, Some(&"\u{1b}".repeat(100))).expect_err("no truth");
+        assert!(parse_text_cell(&never, None).expect_err("never null").contains("always has a value: true or false"));
+        let long = parse_text_cell(&never, Some(&"\u{1b}".repeat(100))).expect_err("no truth");
         assert!(!long.contains('\u{1b}') && long.len() < 400, "{long}");
     }
 }

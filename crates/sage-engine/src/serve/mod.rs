@@ -1,40 +1,42 @@
-//! Serving: rows as people have them, turned into what a released model takes.
+//! Serving: converts the rows of prediction requests to the inputs of a released model.
 //!
-//! A model asks for the stream's columns that it uses, by name, within the bounds that the stream declares. Here
-//! texts of a CSV and values of JSON become cells of these columns, or a refusal that names the row, the column and
-//! what is allowed. The rows are the caller's own, so a refusal may quote them; no row of a stream ever comes here.
+//! A model takes the stream's columns that it uses, by name, within the declared bounds. CSV texts and JSON values
+//! become cells of these columns, or a refusal that names the row, the column and what is allowed. The rows are the
+//! caller's own, so a refusal may quote them; rows of a stream never come here.
 
 mod cell;
 mod rows;
 
-use std::fmt;
+pub use cell::{allowed, parse_json_cell, parse_text_cell};
+pub use rows::{RowFormat, RowReader, parse_json_row};
+pub use sage_model::bundle::{PredictError, Predictor};
+pub use sage_model::formula::{Cell, Column, Domain, Missing};
 
-pub use cell::{allowed, cell_of_json, cell_of_text};
-pub use rows::{RowFormat, RowReader, row_of_json};
-pub use sage_learn::bundle::{PredictError, Predictor};
-pub use sage_learn::formula::{Cell, Column, Domain, Missing};
-
-/// Why rows cannot be handed to a model.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why rows cannot be passed to a model.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum RowError {
-    /// There is nothing to read, or it cannot be read.
+    /// The input is empty or cannot be read.
+    #[error("the rows cannot be read: {0}")]
     Unreadable(String),
-    /// A line is not of its format.
+    /// A line is malformed.
+    #[error("line {line}: {why}")]
     Line {
-        /// The line, from one.
+        /// The line number, from one.
         line: u64,
         /// What is wrong.
         why: String,
     },
-    /// A CSV lacks columns.
+    /// The CSV header lacks columns.
+    #[error("the header lacks columns that the model needs: {}; names must match exactly", .missing.join(", "))]
     Header {
-        /// Which.
+        /// The missing columns.
         missing: Vec<String>,
     },
-    /// A value is missing or is not one of its column.
+    /// A value is missing or not allowed in its column.
+    #[error("row {row}, column `{column}`: {why}")]
     Cell {
-        /// The row, from one; the header of a CSV is none.
+        /// The row number, from one, without the CSV header.
         row: u64,
         /// The column.
         column: String,
@@ -42,20 +44,3 @@ pub enum RowError {
         why: String,
     },
 }
-
-impl fmt::Display for RowError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unreadable(why) => write!(out, "the rows cannot be read: {why}"),
-            Self::Line { line, why } => write!(out, "line {line}: {why}"),
-            Self::Header { missing } => write!(
-                out,
-                "the header lacks columns that the model needs: {}; names must be the same to the letter",
-                missing.join(", ")
-            ),
-            Self::Cell { row, column, why } => write!(out, "row {row}, column `{column}`: {why}"),
-        }
-    }
-}
-
-impl std::error::Error for RowError {}

@@ -1,17 +1,17 @@
-//! Rows for a model, read from a CSV with a header or from a JSON object on each line.
+//! Reads rows for a model from CSV with a header, or from newline-delimited JSON.
 
 use std::io::{BufRead, BufReader, Read};
 
 use arrow::array::{Array, ArrayRef, AsArray};
-use sage_learn::formula::{Cell, Column};
+use sage_model::formula::{Cell, Column};
 use serde_json::{Map, Value};
 
 use super::RowError;
-use super::cell::{cell_of_json, cell_of_text};
+use super::cell::{parse_json_cell, parse_text_cell};
 use crate::ingest::{CsvTexts, IngestError};
 use crate::suggest::nearest;
 
-/// How rows are written.
+/// The format of rows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RowFormat {
     /// Values separated by commas, semicolons or tabs, under a header.
@@ -20,14 +20,14 @@ pub enum RowFormat {
     Ndjson,
 }
 
-/// The longest line of JSON.
-const LONGEST: u64 = 16 << 20;
+/// The maximum length of a JSON line.
+const MAX_LINE_BYTES: u64 = 16 << 20;
 
-/// Rows for a model, one after the other.
+/// A reader of rows for a model.
 pub struct RowReader {
     columns: Vec<Column>,
     lines: Lines,
-    /// How many rows were read.
+    /// The number of rows read so far.
     row: u64,
 }
 
@@ -37,31 +37,31 @@ enum Lines {
 }
 
 impl RowReader {
-    /// Reads rows with these columns. Without a format the first sign decides: a brace begins JSON.
+    /// Reads rows with these columns. Without a format, a leading brace selects JSON.
     ///
     /// # Errors
-    /// When there is nothing to read, or the header of a CSV lacks a column.
+    /// When the input is empty, or the CSV header lacks a column.
     pub fn new(
         columns: &[Column], bytes: impl Read + Send + 'static, format: Option<RowFormat>,
     ) -> Result<Self, RowError> {
         let mut bytes = BufReader::new(bytes);
-        let braced = first_sign(&mut bytes)? == b'{';
+        let braced = first_byte(&mut bytes)? == b'{';
         let format = format.unwrap_or(if braced { RowFormat::Ndjson } else { RowFormat::Csv });
         let lines = match format {
             RowFormat::Ndjson => Lines::Ndjson { bytes: Box::new(bytes), line: 0 },
             RowFormat::Csv => {
                 let names: Vec<String> = columns.iter().map(|column| column.name.clone()).collect();
-                let texts = CsvTexts::open(Box::new(bytes), &names).map_err(of_csv)?;
+                let texts = CsvTexts::open(Box::new(bytes), &names).map_err(from_csv_error)?;
                 Lines::Csv { texts, batch: Vec::new(), at: 0 }
             }
         };
         Ok(Self { columns: columns.to_vec(), lines, row: 0 })
     }
 
-    /// So many rows more, or as many as there are; none at the end.
+    /// Reads up to `most` more rows; none at the end.
     ///
     /// # Errors
-    /// At the first row that the model cannot take. What was read before stays read.
+    /// At the first row that the model cannot take. Rows read before are consumed.
     pub fn take_rows(&mut self, most: usize) -> Result<Vec<Vec<Cell>>, RowError> {
         let mut rows = Vec::new();
         while rows.len() < most {
@@ -78,15 +78,15 @@ impl RowReader {
         let row = match &mut self.lines {
             Lines::Csv { texts, batch, at } => {
                 if batch.first().is_none_or(|column| *at >= column.len()) {
-                    let Some(next) = texts.next().map_err(of_csv)? else { return Ok(None) };
+                    let Some(next) = texts.next_batch().map_err(from_csv_error)? else { return Ok(None) };
                     (*batch, *at) = (next, 0);
                 }
-                let place = std::mem::replace(at, *at + 1);
-                row_of_texts(&self.columns, number, batch, place)?
+                let index = std::mem::replace(at, *at + 1);
+                parse_text_row(&self.columns, number, batch, index)?
             }
             Lines::Ndjson { bytes, line } => {
                 let Some(object) = next_object(bytes, line)? else { return Ok(None) };
-                row_of_json(&self.columns, number, &object)?
+                parse_json_row(&self.columns, number, &object)?
             }
         };
         self.row = number;
@@ -94,8 +94,8 @@ impl RowReader {
     }
 }
 
-/// The first byte that is neither space nor a mark of the byte order. It stays to be read.
-fn first_sign(bytes: &mut impl BufRead) -> Result<u8, RowError> {
+/// The first byte that is neither whitespace nor part of a byte-order mark. It is not consumed.
+fn first_byte(bytes: &mut impl BufRead) -> Result<u8, RowError> {
     loop {
         let start = bytes.fill_buf().map_err(|error| RowError::Unreadable(error.kind().to_string()))?;
         let marked = if start.starts_with(b"\xEF\xBB\xBF") { 3 } else { 0 };
@@ -105,63 +105,62 @@ fn first_sign(bytes: &mut impl BufRead) -> Result<u8, RowError> {
             return Ok(sign);
         }
         if start.is_empty() {
-            let why = "there is none; give a CSV with a header, or a JSON object on each line";
+            let why = "the input is empty; send CSV with a header, or one JSON object per line";
             return Err(RowError::Unreadable(why.to_owned()));
         }
         bytes.consume(marked + blank);
     }
 }
 
-fn row_of_texts(columns: &[Column], row: u64, batch: &[ArrayRef], place: usize) -> Result<Vec<Cell>, RowError> {
+fn parse_text_row(columns: &[Column], row: u64, batch: &[ArrayRef], index: usize) -> Result<Vec<Cell>, RowError> {
     let cells = columns.iter().zip(batch).map(|(column, texts)| {
-        let texts = texts.as_string_opt::<i32>().filter(|texts| texts.is_valid(place));
+        let texts = texts.as_string_opt::<i32>().filter(|texts| texts.is_valid(index));
         let wrong = |why| RowError::Cell { row, column: column.name.clone(), why };
-        cell_of_text(column, texts.map(|texts| texts.value(place))).map_err(wrong)
+        parse_text_cell(column, texts.map(|texts| texts.value(index))).map_err(wrong)
     });
     cells.collect()
 }
 
-/// The cells of a row that is an object: a key for each column, null where a value may be missing. Other keys are
-/// passed over.
+/// Converts a JSON object to a row: a key for each column, null where a value may be missing. Other keys are ignored.
 ///
 /// # Errors
 /// At the first column whose value is missing or not allowed.
-pub fn row_of_json(columns: &[Column], row: u64, object: &Map<String, Value>) -> Result<Vec<Cell>, RowError> {
+pub fn parse_json_row(columns: &[Column], row: u64, object: &Map<String, Value>) -> Result<Vec<Cell>, RowError> {
     let cells = columns.iter().map(|column| {
         let wrong = |why| RowError::Cell { row, column: column.name.clone(), why };
-        // A key that is left out may be mistyped, and then null would be a wrong answer.
-        let value = object.get(&column.name).ok_or_else(|| wrong(left_out(columns, column, object)))?;
-        cell_of_json(column, value).map_err(wrong)
+        // An absent key may be a typing error, for which null would be wrong.
+        let value = object.get(&column.name).ok_or_else(|| wrong(missing_key_message(columns, column, object)))?;
+        parse_json_cell(column, value).map_err(wrong)
     });
     cells.collect()
 }
 
-fn left_out(columns: &[Column], column: &Column, object: &Map<String, Value>) -> String {
-    let strangers = object.keys().map(String::as_str).filter(|key| columns.iter().all(|column| column.name != *key));
-    let strangers: Vec<&str> = strangers.collect();
-    let meant = nearest(&column.name, &strangers).map_or_else(String::new, |key| format!("; is it {key:?}?"));
-    format!("the object has no such key; give {}, as null where it has none{meant}", super::allowed(column))
+fn missing_key_message(columns: &[Column], column: &Column, object: &Map<String, Value>) -> String {
+    let unknown = object.keys().map(String::as_str).filter(|key| columns.iter().all(|column| column.name != *key));
+    let unknown: Vec<&str> = unknown.collect();
+    let meant = nearest(&column.name, &unknown).map_or_else(String::new, |key| format!("; is it {key:?}?"));
+    format!("the object has no such key; give {}, or null if the value is missing{meant}", super::allowed(column))
 }
 
-/// The object on the next line that is not blank.
+/// The object on the next non-blank line.
 fn next_object(bytes: &mut Box<dyn BufRead + Send>, line: &mut u64) -> Result<Option<Map<String, Value>>, RowError> {
     loop {
         let mut text = Vec::new();
         *line += 1;
-        let read = bytes.take(LONGEST).read_until(b'\n', &mut text);
+        let read = bytes.take(MAX_LINE_BYTES).read_until(b'\n', &mut text);
         if read.map_err(|error| RowError::Unreadable(error.kind().to_string()))? == 0 {
             return Ok(None);
         }
         if text.trim_ascii().is_empty() {
             continue;
         }
-        let wrong = || RowError::Line { line: *line, why: "this is no JSON object on a line of its own".to_owned() };
+        let wrong = || RowError::Line { line: *line, why: "this is not one JSON object".to_owned() };
         return serde_json::from_slice(text.trim_ascii()).map(Some).map_err(|_| wrong());
     }
 }
 
-/// What went wrong with a CSV, in the words of someone who asks a model.
-fn of_csv(error: IngestError) -> RowError {
+/// Converts a CSV error for the client of a model.
+fn from_csv_error(error: IngestError) -> RowError {
     match error {
         IngestError::Missing { columns, .. } => RowError::Header { missing: columns },
         IngestError::Malformed { line: Some(line), reason, .. } => RowError::Line { line, why: reason.to_owned() },
@@ -173,7 +172,7 @@ fn of_csv(error: IngestError) -> RowError {
 
 #[cfg(test)]
 mod tests {
-    use sage_learn::formula::{Domain, Missing};
+    use sage_model::formula::{Domain, Missing};
 
     use super::*;
 
@@ -192,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn csv_and_json_say_the_same() {
+    fn csv_and_json_give_the_same_rows() {
         let rows = vec![vec![Cell::Number(2.5), Cell::Text("card".to_owned())], vec![Cell::Number(3.0), Cell::Null]];
         for text in [
             "payment,distance\ncard,2.5\n,3\n",
@@ -204,14 +203,14 @@ mod tests {
         }
     }
 
-    /// A fixed sequence of numbers; the seed is the number of the case, so a failure names itself.
+    /// A deterministic sequence of numbers. The seed is the case number, which failures report.
     fn next(state: &mut u64) -> usize {
         *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (*state >> 33) as usize
     }
 
     #[test]
-    fn whatever_comes_in_is_read_or_refused() {
+    fn every_input_is_read_or_refused() {
         const PIECES: &[&str] = &[
             "distance",
             "payment",
@@ -261,19 +260,19 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_with_its_row_and_column() {
-        for (text, said) in [
-            ("", "there is none"),
+    fn errors_name_the_row_and_the_column() {
+        for (text, message) in [
+            ("", "the input is empty"),
             ("distance\n1\n", "the header lacks columns that the model needs: payment"),
             ("distance,payment\n1,card\nfar,card\n", "row 2, column `distance`: \"far\" is not allowed; give a number"),
             ("distance,payment\n1\n", "line 2: the number of fields"),
             ("{\"distance\": 1, \"paymnt\": \"card\"}", "row 1, column `payment`: the object has no such key"),
             ("{\"distance\": 1, \"paymnt\": \"card\"}", "is it \"paymnt\"?"),
-            ("{\"distance\": 1, \"payment\": null}\n{", "line 2: this is no JSON object"),
-            ("{\"distance\": 1, \"payment\": null}\n[1]", "line 2: this is no JSON object"),
+            ("{\"distance\": 1, \"payment\": null}\n{", "line 2: this is not one JSON object"),
+            ("{\"distance\": 1, \"payment\": null}\n[1]", "line 2: this is not one JSON object"),
         ] {
             let error = read(text).expect_err(text);
-            assert!(error.contains(said), "{text}: {error}");
+            assert!(error.contains(message), "{text}: {error}");
         }
     }
 }

@@ -1,89 +1,87 @@
-//! The loop under a simulated clock: how long releases take, who starves, and when blocks are used up.
+//! The adaptive loop under a simulated clock: time to release, starvation, and budget use.
 //!
-//! What decides is the product's own: the kernel's gate with a filter and a log in memory, an allocation, and the
-//! state machine of every pipeline. Made up are the traffic (a block at each tick, pipelines at a rate, from a seed), the
-//! clock, and how a pipeline's loss falls with rows and noise ([`Need`]). There are no rows and no noise: a grant is
-//! started and then burnt, which is what a charge under which nothing leaves comes to. So a simulation says how budgets
-//! are shared out, and nothing about how good a model is.
+//! All decisions are made by the product's own code: the kernel's gate with a filter and a log in memory, an
+//! allocation, and the state machine of every pipeline. Simulated are the traffic (a block at each tick, pipelines at a
+//! rate, from a seed), the clock, and how a pipeline's loss falls with rows and noise ([`Need`]). There are no rows and
+//! no noise: a grant is started and then burnt, like a charge without a release. So a simulation shows how budgets are
+//! shared, and nothing about the quality of models.
 //!
-//! Attempts take no time, and those that the scheduler lets through together are made together.
+//! Attempts take no time, and attempts that are scheduled together are made together.
 
 mod dice;
 mod live;
-mod story;
-
-use std::fmt;
+mod result;
 
 use sage_kernel::{Ceiling, Filter, GateError, Rule};
 
 use crate::adapt::{Mode, PlanError, Strategy};
 use crate::allocate::Scheduler;
 
-pub use live::live;
-pub use story::{Moment, Release, Story, Summary};
+pub use live::run_simulation;
+pub use result::{Release, SimulationResult, SimulationStep, Summary};
 
 /// The traffic of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scenario {
-    /// How many blocks come, one at each tick of the clock.
+    /// The number of blocks, one per tick.
     pub blocks: u32,
-    /// How many pipelines come for each block, on average.
+    /// The average number of new pipelines per block.
     pub rate: f64,
     /// The ceiling of every block.
     pub ceiling: Ceiling,
-    /// By which losses are counted.
+    /// The composition rule of the filter.
     pub rule: Rule,
-    /// How many rows a block has.
+    /// The number of rows per block.
     pub rows: f64,
-    /// What pipelines need.
+    /// How the loss of pipelines falls with rows and noise.
     pub need: Need,
-    /// After how many blocks a pipeline gives up. None: never.
+    /// The number of blocks after which a pipeline gives up; `None` for never.
     pub patience: Option<u32>,
-    /// The same seed gives the same traffic.
+    /// The seed of the traffic.
     pub seed: u64,
 }
 
-/// How the loss of a pipeline falls. On n rows with noise of s sensitivities it is above the best by
-/// d (rows + noisy_rows · s) / n of what its target allows, so its test passes once that is at most one. The difficulty
-/// d is at least one, for most pipelines not much more, and for a few up to a hundred.
+/// How the loss of a pipeline falls with rows and noise. On n rows with noise of s sensitivities, the excess loss is
+/// d (rows + noisy_rows · s) / n of what its target allows, so its validation passes once that is at most one. The
+/// difficulty d is at least 1, small for most pipelines, and up to 100 for a few.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Need {
-    /// Rows that the easiest pipeline needs where there is no noise.
+    /// The rows that the easiest pipeline needs without noise.
     pub rows: f64,
-    /// Rows that it needs beside those for each sensitivity of noise.
+    /// The additional rows per sensitivity of noise.
     pub noisy_rows: f64,
 }
 
 impl Need {
-    /// Whether a pipeline of this difficulty passes its test.
+    /// Whether a pipeline of this difficulty passes its validation.
     pub fn is_met(&self, difficulty: f64, rows: f64, noise: f64) -> bool {
         difficulty * (self.rows + self.noisy_rows * noise) <= rows
     }
 }
 
-/// How budgets are shared out and attempts follow each other.
+/// How budgets are shared and how attempts follow each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Way {
-    /// Who comes first.
+pub struct SchedulingPolicy {
+    /// The scheduler.
     pub scheduler: Scheduler,
-    /// What grows after an attempt that was not enough.
+    /// Whether more data or more budget comes first after an attempt that was not enough.
     pub strategy: Strategy,
-    /// How much of what it may spend an attempt takes.
+    /// How much of its allocation an attempt uses.
     pub mode: Mode,
 }
 
-impl Default for Way {
+impl Default for SchedulingPolicy {
     fn default() -> Self {
         Self { scheduler: Scheduler::default(), strategy: Strategy::Frugal, mode: Mode::Conserve }
     }
 }
 
-/// The most blocks and the most pipelines, so that a simulation ends while somebody waits for it.
+/// The maximum numbers of blocks and pipelines, which bound the running time.
 const MOST_BLOCKS: u32 = 2_000;
 const MOST_PIPELINES: f64 = 5_000.0;
 
 impl Scenario {
-    /// A week of hourly blocks under this ceiling, with one new pipeline in three hours.
+    /// A week of hourly blocks under this ceiling, with one new pipeline every three hours.
     pub const fn week(ceiling: Ceiling) -> Self {
         let need = Need { rows: 5_000.0, noisy_rows: 2_500.0 };
         Self { blocks: 168, rate: 0.3, ceiling, rule: Rule::Renyi, rows: 10_000.0, need, patience: None, seed: 1 }
@@ -111,40 +109,25 @@ impl Scenario {
     }
 }
 
-/// Why a simulation cannot be lived through.
-#[derive(Clone, Debug, PartialEq, Eq)]
+/// Why a simulation failed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SimulationError {
-    /// A part of the scenario is out of its range.
+    /// A parameter of the scenario is out of range.
+    #[error("the scenario's {part} is out of range; allowed: {allowed}")]
     Scenario {
-        /// Which.
+        /// The parameter.
         part: &'static str,
-        /// What it may be.
+        /// The allowed values.
         allowed: &'static str,
     },
-    /// The first attempt of a pipeline is beyond its limits.
+    /// The first attempt of a pipeline exceeds its limits.
+    #[error(transparent)]
     Plan(PlanError),
     /// The gate or its log failed.
-    Gate(GateError),
-    /// The state machines contradict each other, or the log read back leads to another state: a bug.
+    #[error(transparent)]
+    Gate(#[from] GateError),
+    /// The state machines contradict each other, or replaying the log gives another state: a bug.
+    #[error("the simulated state does not follow from its own log; this is a bug")]
     Mismatch,
-}
-
-impl fmt::Display for SimulationError {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Scenario { part, allowed } => write!(out, "the scenario's {part} cannot be: allowed is {allowed}"),
-            Self::Plan(error) => write!(out, "{error}"),
-            Self::Gate(error) => write!(out, "{error}"),
-            Self::Mismatch => out.write_str("the simulated state does not follow from its own log"),
-        }
-    }
-}
-
-impl std::error::Error for SimulationError {}
-
-impl From<GateError> for SimulationError {
-    fn from(error: GateError) -> Self {
-        Self::Gate(error)
-    }
 }

@@ -1,10 +1,10 @@
-//! The store against the log, both ways.
+//! The doctor compares the store with the log, in both directions.
 
 use std::path::PathBuf;
 
 use sage_engine::doctor::{Doctor, Finding};
 
-use crate::world::{World, ask, days, query, somebody};
+use crate::world::{World, charge_request, days, principal, query};
 
 fn parts(world: &World, day: u32) -> Vec<PathBuf> {
     let folder = world.path().join(format!("blocks/rides/day=2026-11-{day:02}"));
@@ -24,7 +24,7 @@ fn a_sound_directory_has_nothing_wrong() {
 }
 
 #[test]
-fn what_is_missing_changed_or_named_nowhere_is_found_and_nothing_is_touched() {
+fn missing_changed_and_orphan_files_are_found_and_nothing_is_changed() {
     let world = World::new();
     world.with_rides(50).close().expect("closed");
     std::fs::remove_file(&parts(&world, 1)[0]).expect("removed");
@@ -37,7 +37,7 @@ fn what_is_missing_changed_or_named_nowhere_is_found_and_nothing_is_touched() {
     std::fs::write(&orphan, b"left by a crash").expect("an orphan");
     let found = findings(&world);
     assert!(matches!(&found[..], [Finding::Missing(_), Finding::Changed(_), Finding::Orphan(_)]), "{found:?}");
-    assert_eq!(findings(&world), found, "looking changes nothing");
+    assert_eq!(findings(&world), found, "an examination changes nothing");
     assert!(orphan.exists());
 
     let left = Doctor::examine(&world.path(), &world.places).expect("a sound log").repair().expect("repaired");
@@ -45,9 +45,9 @@ fn what_is_missing_changed_or_named_nowhere_is_found_and_nothing_is_touched() {
     assert!(matches!(&left[..], [Finding::Missing(_), Finding::Changed(_)]), "{left:?}");
     assert_eq!(findings(&world), left);
 
-    // A block whose file was changed is not read, and the charge stands.
+    // A block with a changed file is not read, and the charge stays.
     let engine = world.open();
-    let granted = engine.charge(&somebody("mia"), ask("changed", days(2..=2), "1")).expect("granted");
+    let granted = engine.charge(&principal("mia"), charge_request("changed", days(2..=2), "1")).expect("granted");
     let error = engine.open_session(granted, &query(None, &[])).err().expect("not read").to_string();
     assert!(error.contains("the charge stands"), "{error}");
 }
@@ -56,7 +56,7 @@ fn what_is_missing_changed_or_named_nowhere_is_found_and_nothing_is_touched() {
 fn a_grant_left_by_a_dead_process_is_found_and_burnt_by_repair_alone() {
     let world = World::new();
     let engine = world.with_rides(50);
-    let granted = engine.charge(&somebody("mia"), ask("one", days(1..=1), "1")).expect("granted");
+    let granted = engine.charge(&principal("mia"), charge_request("one", days(1..=1), "1")).expect("granted");
     let id = granted.id();
     drop(engine.open_session(granted, &query(None, &[])).expect("a session"));
     drop(engine);
@@ -68,7 +68,7 @@ fn a_grant_left_by_a_dead_process_is_found_and_burnt_by_repair_alone() {
 }
 
 #[test]
-fn a_place_without_a_log_is_not_made_one() {
+fn examining_a_folder_without_a_log_creates_none() {
     let world = World::new();
     assert!(Doctor::examine(&world.path(), &world.places).is_err());
     assert!(!world.path().exists());

@@ -1,21 +1,21 @@
-//! From rows to a model that others can run: fed, charged, encoded as read, a private table joined, trained,
-//! judged on the other lane, written as a bundle and served from it.
+//! From rows to a served model: ingested, charged, encoded, joined with a private table, trained, validated on the test
+//! lane, written as a bundle and served from it.
 
 use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query, formula};
-use sage_engine::stream::{StreamFile, time_of};
-use sage_engine::{Ask, Cost, Door, Engine, Lane, Sigma, TableNoise};
-use sage_learn::bundle::{Bundle, Card, Door as BundleDoor, Feature, Model, Predictor, Validation, fields, try_out};
+use sage_engine::stream::{StreamFile, parse_time};
+use sage_engine::{AccessMode, ChargeRequest, Cost, Engine, Lane, Sigma, TableNoise};
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean, Scale, Span, Stated,
 };
-use sage_learn::formula::{Cell, Column, Domain, Missing};
 use sage_learn::linear::{AdaSsp, LinearModel, Ridge, sigma_for};
 use sage_learn::statistics::fit_join;
 use sage_learn::validate::{Bound, Confidence, Decision, LossCheck, LossTarget, Rejection};
+use sage_model::bundle::{Bundle, Card, Door as BundleDoor, Feature, Model, Predictor, Validation, fields, try_out};
+use sage_model::formula::{Cell, Column, Domain, Missing};
 
-use crate::world::{World, epsilon, somebody};
+use crate::world::{World, epsilon, principal};
 
 const FILTER: &str = "distance > 0 AND duration BETWEEN 60 AND 9000";
 const COLUMNS: [(&str, &str); 5] = [
@@ -31,7 +31,7 @@ fn expressions() -> Vec<Expression> {
     COLUMNS.map(|(name, sql)| Expression { name: name.to_owned(), sql: sql.to_owned() }).to_vec()
 }
 
-/// Hours and days as places, distances in buckets, how it is paid, and the usual duration at that hour.
+/// Hours and days one-hot, distances in buckets, the payment, and the usual duration at that hour.
 fn encoding() -> Encoding {
     let integers = |count: i64| KeyKind::OneOf(Categories::Integers((0..count).collect()));
     let texts = ["card", "cash", "free", "dispute"].map(str::to_owned).to_vec();
@@ -61,17 +61,17 @@ fn columns() -> Vec<Column> {
     ]
 }
 
-/// An engine with a month of made-up rides, all sealed; and the keys of their blocks.
+/// An engine with a month of synthetic rides, all sealed, and the keys of their blocks.
 fn with_rides(world: &World, rides: u64) -> (Engine, Vec<String>) {
     let folder = world.beside("rides");
     let taxi = Taxi::new(rides, "2026-01-01".parse().expect("a day"), 3).expect("rides");
     generate::write(&taxi, &folder, None).expect("written");
     let engine = world.open();
     let loose = TAXI.replace("epsilon = \"1.0\"", "epsilon = \"10\"").replace("{ time = \"1h\" }", "{ time = \"1d\" }");
-    engine.create_stream(&somebody("ada"), &loose).expect("a stream");
-    engine.ingest(&somebody("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
-    let blocks = engine.over_before("taxi", time_of("2027-01-01").expect("a time")).expect("a stream");
-    engine.seal(&somebody("dan"), "taxi", &blocks).expect("sealed");
+    engine.create_stream(&principal("ada"), &loose).expect("a stream");
+    engine.ingest(&principal("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
+    let blocks = engine.over_before("taxi", parse_time("2027-01-01").expect("a time")).expect("a stream");
+    engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
     (engine, blocks)
 }
 
@@ -129,16 +129,16 @@ fn rides_become_a_served_model() {
     let (lane, judged) = check.cost().expect("a price");
     assert_eq!(lane, Lane::Test);
     let costs = [Some(Cost::new(train).expect("a cost")), Some(Cost::new(vec![judged]).expect("a cost"))];
-    let ask = Ask {
+    let request = ChargeRequest {
         key: "first".to_owned(),
         stream: "taxi".to_owned(),
         context: None,
         blocks,
         costs,
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "durations".to_owned(),
     };
-    let granted = engine.charge(&somebody("mia"), ask).expect("granted");
+    let granted = engine.charge(&principal("mia"), request).expect("granted");
     let query = Query { filter: Some(FILTER.to_owned()), columns: expressions() };
     let mut session = engine.open_encoded(granted, &query, &encoding).expect("a session");
     let encoding = fit_join(&mut session, &encoding, "usual", table).expect("a table");
@@ -147,7 +147,7 @@ fn rides_become_a_served_model() {
     assert_eq!(verdict.decision, Decision::Accept, "{}", verdict.explanation);
 
     let graph = fields(&columns(), &sources, &encoding).expect("fields").with(Model::Linear(&model)).expect("a graph");
-    try_out(&graph).expect("it answers on made-up rows");
+    try_out(&graph).expect("it predicts synthetic rows");
     let bundle = Bundle::write(graph, &card(), b"{}").expect("a bundle");
     let digest = *blake3::hash(bundle.digest().as_bytes()).as_bytes();
     engine.release(session.finish(), digest).expect("it may leave");
@@ -164,7 +164,7 @@ fn rides_become_a_served_model() {
     }
 }
 
-/// A row as the encoding sees it.
+/// A row as the input of the encoding.
 struct Seen {
     at: i64,
     distance: f64,

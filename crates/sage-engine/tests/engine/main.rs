@@ -1,5 +1,4 @@
-//! The engine from end to end: rows go in, are charged, read, released, retired and deleted, and the log
-//! knows of all of it.
+//! The engine end to end: rows are ingested, charged, read, released, retired and deleted, and the log records it all.
 
 mod authority;
 mod bucket;

@@ -1,29 +1,30 @@
-//! Charge before read, as the operating system sees it: no block file is opened until the charge and then the
-//! start of its grant have been flushed to the disk.
+//! Charge before read, in a system-call trace: no block file is opened before the charge and then the start of its
+//! grant are flushed to disk.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use sage_engine::{Engine, Opened, Places};
 
-use crate::world::{World, ask, days, query, somebody};
+use crate::world::{World, charge_request, days, principal, query};
 
 const CHILD: &str = "SAGE_ORDER_CHILD";
 
-/// A name that is opened only to be seen in the trace.
+/// Opens a file name that marks a position in the trace.
 fn mark(name: &str) {
     drop(std::fs::File::open(format!("mark-{name}")));
 }
 
-/// Charges and reads, when it is run as a child; nothing otherwise.
+/// Charges and reads in the child process; otherwise does nothing.
 #[test]
 fn act_as_child() {
     let Some(directory) = std::env::var_os(CHILD) else { return };
     let opened = Engine::open(Path::new(&directory), &Places::default()).expect("a sound directory");
     let Opened::Ready(engine) = opened else { panic!("nothing was put back") };
     for round in 0..5 {
-        mark("asked");
-        let granted = engine.charge(&somebody("mia"), ask(&format!("{round}"), days(1..=3), "1")).expect("granted");
+        mark("requested");
+        let granted =
+            engine.charge(&principal("mia"), charge_request(&format!("{round}"), days(1..=3), "1")).expect("granted");
         mark("granted");
         let session = engine.open_session(granted, &query(None, &[("d", "distance")])).expect("a session");
         mark("read");
@@ -54,9 +55,9 @@ fn no_block_is_opened_before_its_charge_and_start_are_on_the_disk() {
     for line in trace.lines() {
         let flushed = line.contains("log.db-wal") && line.contains("sync(") && line.ends_with("= 0");
         let opened = line.contains("openat(") && line.contains("/blocks/rides/day=");
-        match ["asked", "granted", "read"].into_iter().find(|mark| line.contains(&format!("mark-{mark}"))) {
+        match ["requested", "granted", "read"].into_iter().find(|mark| line.contains(&format!("mark-{mark}"))) {
             Some(mark) => {
-                // The charge is flushed before the grant is handed out.
+                // The charge is flushed before the grant is returned.
                 assert!(mark != "granted" || flushes > 0, "granted without a flush");
                 (phase, flushes) = (mark, 0);
             }

@@ -1,8 +1,8 @@
-//! Who may do what, and how many it takes.
+//! Roles, and the number of officers that a change needs.
 
 use sage_engine::{EngineError, PolicyOutcome};
 
-use crate::world::{RIDES, World, ask, days, rides, somebody};
+use crate::world::{RIDES, World, charge_request, days, principal, rides};
 
 #[test]
 fn roles_come_from_the_streams_file() {
@@ -10,24 +10,24 @@ fn roles_come_from_the_streams_file() {
     let engine = world.with_rides(5);
     let denied = |outcome: Result<(), EngineError>| matches!(outcome, Err(EngineError::NotInRole { .. }));
     for name in ["mia", "dan", "eve"] {
-        assert!(denied(engine.retire(&somebody(name), "rides", &days(1..=1))), "{name} retires");
-        assert!(denied(engine.delete(&somebody(name), "rides", &days(1..=1))), "{name} deletes");
-        assert!(denied(engine.approve_policy(&somebody(name), "rides", "")), "{name} approves");
-        assert!(denied(engine.change_stream(&somebody(name), RIDES).map(drop)), "{name} changes");
+        assert!(denied(engine.retire(&principal(name), "rides", &days(1..=1))), "{name} retires");
+        assert!(denied(engine.delete(&principal(name), "rides", &days(1..=1))), "{name} deletes");
+        assert!(denied(engine.approve_policy(&principal(name), "rides", "")), "{name} approves");
+        assert!(denied(engine.change_stream(&principal(name), RIDES).map(drop)), "{name} changes");
     }
     for name in ["ada", "dan", "eve"] {
-        let charged = engine.charge(&somebody(name), ask(name, days(1..=1), "1"));
+        let charged = engine.charge(&principal(name), charge_request(name, days(1..=1), "1"));
         assert!(denied(charged.map(drop)), "{name} charges");
     }
     for name in ["ada", "mia", "eve"] {
-        assert!(denied(engine.seal(&somebody(name), "rides", &days(1..=1))), "{name} seals");
+        assert!(denied(engine.seal(&principal(name), "rides", &days(1..=1))), "{name} seals");
         let file = world.beside("eve.csv");
         std::fs::write(&file, rides(5..=5, 1)).expect("a file");
-        let fed = engine.ingest(&somebody(name), "rides", "x", sage_engine::ingest::Source::path(&file));
-        assert!(denied(fed.map(drop)), "{name} ingests");
+        let ingested = engine.ingest(&principal(name), "rides", "x", sage_engine::ingest::Source::path(&file));
+        assert!(denied(ingested.map(drop)), "{name} ingests");
     }
     let other = RIDES.replace("\"rides\"", "\"others\"");
-    assert!(denied(engine.create_stream(&somebody("mia"), &other)), "not an officer of it");
+    assert!(denied(engine.create_stream(&principal("mia"), &other)), "not an officer of it");
 }
 
 #[test]
@@ -39,13 +39,13 @@ fn policy_moves_under(filter: &str) {
     let world = World::new();
     let engine = world.open();
     let file = RIDES.replace("filter = \"basic\"", &format!("filter = \"{filter}\""));
-    engine.create_stream(&somebody("ada"), &file).expect("a stream");
-    world.feed(&engine, "b1", &rides(1..=3, 5)).expect("a batch");
-    engine.seal(&somebody("dan"), "rides", &days(1..=3)).expect("sealed");
-    let (ada, bob) = (somebody("ada"), somebody("bob"));
+    engine.create_stream(&principal("ada"), &file).expect("a stream");
+    world.ingest_csv(&engine, "b1", &rides(1..=3, 5)).expect("a batch");
+    engine.seal(&principal("dan"), "rides", &days(1..=3)).expect("sealed");
+    let (ada, bob) = (principal("ada"), principal("bob"));
     let with = |epsilon: &str| file.replace("epsilon = \"20\"", &format!("epsilon = \"{epsilon}\""));
     let ceiling = || {
-        let view = engine.snapshot().expect("a look").stream("rides").expect("the stream");
+        let view = engine.snapshot().expect("a snapshot").stream("rides").expect("the stream");
         view.promise.split("e^").nth(1).and_then(|rest| rest.split(',').next().map(str::to_owned)).expect("a promise")
     };
     assert_eq!(engine.change_stream(&ada, &file).expect("read"), PolicyOutcome::Same, "{filter}");
@@ -53,7 +53,8 @@ fn policy_moves_under(filter: &str) {
     assert_eq!(ceiling(), "10");
     assert_eq!(engine.change_stream(&ada, &with("16")).expect("read"), PolicyOutcome::Waits);
     assert_eq!(ceiling(), "10");
-    let proposal = engine.snapshot().expect("a look").stream("rides").expect("the stream").proposal.expect("it waits");
+    let proposal =
+        engine.snapshot().expect("a snapshot").stream("rides").expect("the stream").proposal.expect("it waits");
     let alone = engine.approve_policy(&ada, "rides", &proposal.digest);
     assert!(matches!(alone, Err(EngineError::NothingToApprove(_))), "not alone");
     engine.approve_policy(&bob, "rides", &proposal.digest).expect("two officers");
@@ -61,25 +62,25 @@ fn policy_moves_under(filter: &str) {
     assert!(engine.approve_policy(&bob, "rides", &proposal.digest).is_err(), "once");
     assert_eq!(engine.change_stream(&bob, &with("8")).expect("read"), PolicyOutcome::InForce);
     assert_eq!(ceiling(), "8");
-    // What the old ceiling would have admitted is refused.
-    assert!(engine.charge(&somebody("mia"), ask("much", days(1..=1), "15")).is_err());
+    // The new ceiling refuses a charge that the old one admitted.
+    assert!(engine.charge(&principal("mia"), charge_request("much", days(1..=1), "15")).is_err());
     drop(engine);
-    let view = world.open().snapshot().expect("a look").stream("rides").expect("the stream");
+    let view = world.open().snapshot().expect("a snapshot").stream("rides").expect("the stream");
     assert!(view.promise.contains("e^8,"), "{}", view.promise);
 }
 
-/// One officer could have results shown at once on a stream whose users rely on intervals.
+/// Regression: one officer alone could end the interval of published results, on which the stream's users rely.
 #[test]
 fn showing_results_earlier_takes_two() {
     let world = World::new();
     let engine = world.open();
-    let (ada, bob) = (somebody("ada"), somebody("bob"));
+    let (ada, bob) = (principal("ada"), principal("bob"));
     let with = |keys: &str| RIDES.replace("retention", &format!("{keys}\nretention"));
     let held = "answers = \"at-interval\"\ntick = \"1h\"";
     engine.create_stream(&ada, &with("tick = \"1h\"")).expect("a stream");
     assert_eq!(engine.change_stream(&ada, &with(held)).expect("read"), PolicyOutcome::InForce, "tighter");
     assert_eq!(engine.change_stream(&ada, &with(&held.replace("1h", "2h"))).expect("read"), PolicyOutcome::InForce);
-    let file = || engine.snapshot().expect("a look").stream("rides").expect("the stream");
+    let file = || engine.snapshot().expect("a snapshot").stream("rides").expect("the stream");
     for earlier in ["tick = \"2h\"", "answers = \"at-interval\"\ntick = \"1h\"", "answers = \"at-interval\"", ""] {
         assert_eq!(engine.change_stream(&ada, &with(earlier)).expect("read"), PolicyOutcome::Waits, "{earlier}");
         assert!(file().file.contains("at-interval") && file().file.contains("2h"), "{}", file().file);
@@ -88,7 +89,7 @@ fn showing_results_earlier_takes_two() {
     assert!(engine.approve_policy(&ada, "rides", &digest).is_err(), "not alone");
     engine.approve_policy(&bob, "rides", &digest).expect("two officers");
     assert!(!file().file.contains("at-interval"), "{}", file().file);
-    // Where results are shown at once, the tick is about people without a role, and one officer is enough.
+    // If results are shown at once, the interval concerns users without a role, and one officer is enough.
     assert_eq!(engine.change_stream(&ada, &with("tick = \"1h\"")).expect("read"), PolicyOutcome::InForce);
     assert_eq!(engine.change_stream(&ada, RIDES).expect("read"), PolicyOutcome::InForce);
     drop(engine);
@@ -96,7 +97,7 @@ fn showing_results_earlier_takes_two() {
 }
 
 #[test]
-fn what_rows_rest_on_cannot_change() {
+fn the_schema_of_existing_rows_cannot_change() {
     let world = World::new();
     let engine = world.with_rides(5);
     for (from, to) in [
@@ -107,11 +108,11 @@ fn what_rows_rest_on_cannot_change() {
     ] {
         let changed = RIDES.replace(from, to);
         assert_ne!(changed, RIDES);
-        let refused = engine.change_stream(&somebody("ada"), &changed);
+        let refused = engine.change_stream(&principal("ada"), &changed);
         assert!(matches!(refused, Err(EngineError::Change(_) | EngineError::OtherPolicy(_))), "{to}");
-        assert!(engine.create_stream(&somebody("ada"), &changed).is_err(), "{to}");
+        assert!(engine.create_stream(&principal("ada"), &changed).is_err(), "{to}");
     }
     let wider = RIDES.replace("[\"mia\"]", "[\"mia\", \"max\"]");
-    assert_eq!(engine.change_stream(&somebody("ada"), &wider).expect("read"), PolicyOutcome::InForce);
-    assert!(engine.charge(&somebody("max"), ask("now", days(1..=1), "1")).is_ok());
+    assert_eq!(engine.change_stream(&principal("ada"), &wider).expect("read"), PolicyOutcome::InForce);
+    assert!(engine.charge(&principal("max"), charge_request("now", days(1..=1), "1")).is_ok());
 }

@@ -1,14 +1,14 @@
-//! A made-up stream from its first file to a released number, and the file that the documents show.
+//! A synthetic stream from its first file to a released number, and the stream file of the docs.
 
 use sage_engine::generate::{self, STREAM_FILE, TAXI, Taxi};
 use sage_engine::ingest::Source;
-use sage_engine::stream::{StreamFile, time_of};
-use sage_engine::{Ask, Door, Fed, Lane, TableNoise};
+use sage_engine::stream::{StreamFile, parse_time};
+use sage_engine::{AccessMode, ChargeRequest, IngestOutcome, Lane, TableNoise};
 
-use crate::world::{World, epsilon, laplace, query, somebody};
+use crate::world::{World, epsilon, laplace, principal, query};
 
 #[test]
-fn the_file_of_made_up_rides_describes_them() {
+fn the_stream_file_of_synthetic_rides_describes_them() {
     let file = StreamFile::parse(TAXI).expect("a stream's file");
     let made = Taxi::schema();
     let declared: Vec<&str> = file.columns.iter().map(|column| column.name.as_str()).collect();
@@ -17,7 +17,7 @@ fn the_file_of_made_up_rides_describes_them() {
 }
 
 #[test]
-fn the_file_that_the_documents_show_is_one() {
+fn the_stream_file_of_the_docs_is_valid() {
     let page = include_str!("../../../../docs/reference/stream-file.md");
     let shown = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).expect("a file on the page");
     let file = StreamFile::parse(shown).expect("a stream's file");
@@ -25,7 +25,7 @@ fn the_file_that_the_documents_show_is_one() {
 }
 
 #[test]
-fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
+fn synthetic_rides_give_a_noisy_count() {
     let world = World::new();
     let folder = world.beside("rides");
     // A year of a large city's cabs.
@@ -35,27 +35,27 @@ fn made_up_rides_go_in_and_a_noisy_number_comes_out() {
     let engine = world.open();
     let text = std::fs::read_to_string(folder.join(STREAM_FILE)).expect("the stream's file");
     let loose = text.replace("epsilon = \"1.0\"", "epsilon = \"10\"");
-    engine.create_stream(&somebody("ada"), &loose).expect("a stream");
-    let fed = engine.ingest(&somebody("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
-    let Fed::Taken(report) = fed else { panic!("a batch is taken once") };
+    engine.create_stream(&principal("ada"), &loose).expect("a stream");
+    let ingested = engine.ingest(&principal("dan"), "taxi", "all", Source::path(&folder)).expect("a batch");
+    let IngestOutcome::Ingested(report) = ingested else { panic!("ingested before") };
     assert_eq!(report.read, rides);
     let dirty = rides * generate::DIRTY / generate::CHUNK;
-    // Four of the five kinds of dirt lose a row: no time, a negative duration, an absurd distance, no price.
+    // Four of the five kinds of dirt drop a row: no time, a negative duration, an absurd distance, no price.
     let lost = report.read - report.stored;
     assert!(lost.abs_diff(4 * dirty) < 2 * dirty, "{report:?}");
-    let blocks = engine.over_before("taxi", time_of("2027-01-01").expect("a time")).expect("a stream");
+    let blocks = engine.over_before("taxi", parse_time("2027-01-01").expect("a time")).expect("a stream");
     assert_eq!(blocks.len() as u64, rides.div_ceil(4_224), "an hour each");
-    engine.seal(&somebody("dan"), "taxi", &blocks).expect("sealed");
-    let ask = Ask {
+    engine.seal(&principal("dan"), "taxi", &blocks).expect("sealed");
+    let request = ChargeRequest {
         key: "rain".to_owned(),
         stream: "taxi".to_owned(),
         context: None,
         blocks,
         costs: laplace("8"),
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     };
-    let granted = engine.charge(&somebody("mia"), ask).expect("granted");
+    let granted = engine.charge(&principal("mia"), request).expect("granted");
     let filter = "duration BETWEEN 60 AND 9000 AND distance > 0";
     let columns = [("hour", "date_part('hour', pickup)"), ("speed", "3600 * distance / duration")];
     let mut session = engine.open_session(granted, &query(Some(filter), &columns)).expect("a session");

@@ -1,11 +1,13 @@
-//! A directory with a small stream of rides, for every test anew.
+//! A temporary directory with a small stream of rides.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query};
-use sage_engine::{Ask, Cost, Door, Engine, EngineError, Epsilon, Fed, Mechanism, Opened, Places, Principal};
+use sage_engine::{
+    AccessMode, ChargeRequest, Cost, Engine, EngineError, Epsilon, IngestOutcome, Mechanism, Opened, Places, Principal,
+};
 use tempfile::TempDir;
 
 /// A stream of rides by day.
@@ -44,7 +46,7 @@ pub(crate) struct World {
     pub(crate) places: Places,
 }
 
-pub(crate) fn somebody(name: &str) -> Principal {
+pub(crate) fn principal(name: &str) -> Principal {
     Principal::named(name).expect("a name")
 }
 
@@ -66,24 +68,24 @@ impl World {
     pub(crate) fn open(&self) -> Engine {
         match Engine::open(&self.path(), &self.places).expect("a sound directory") {
             Opened::Ready(engine) => *engine,
-            Opened::PutBack(_) => panic!("nothing was put back"),
+            Opened::Fenced(_) => panic!("nothing was put back"),
         }
     }
 
     /// An engine with the stream of rides and `count` rows on each of three days, sealed.
     pub(crate) fn with_rides(&self, count: usize) -> Engine {
         let engine = self.open();
-        engine.create_stream(&somebody("ada"), RIDES).expect("a stream");
-        self.feed(&engine, "b1", &rides(1..=3, count)).expect("a batch");
-        engine.seal(&somebody("dan"), "rides", &days(1..=3)).expect("sealed");
+        engine.create_stream(&principal("ada"), RIDES).expect("a stream");
+        self.ingest_csv(&engine, "b1", &rides(1..=3, count)).expect("a batch");
+        engine.seal(&principal("dan"), "rides", &days(1..=3)).expect("sealed");
         engine
     }
 
-    /// Sends a CSV text as a batch.
-    pub(crate) fn feed(&self, engine: &Engine, batch: &str, text: &str) -> Result<Fed, EngineError> {
+    /// Ingests a CSV text as a batch.
+    pub(crate) fn ingest_csv(&self, engine: &Engine, batch: &str, text: &str) -> Result<IngestOutcome, EngineError> {
         let file = self.folder.path().join(format!("{batch}.csv"));
         std::fs::write(&file, text).expect("a file");
-        engine.ingest(&somebody("dan"), "rides", batch, Source::path(&file))
+        engine.ingest(&principal("dan"), "rides", batch, Source::path(&file))
     }
 }
 
@@ -91,8 +93,8 @@ impl World {
 pub(crate) fn rides(days: std::ops::RangeInclusive<u32>, count: usize) -> String {
     let mut text = "pickup,distance\n".to_owned();
     for day in days {
-        for place in 0..count {
-            let _ = writeln!(text, "2026-11-{day:02}T{:02}:00:00Z,{}", place % 24, place % 90 + 1);
+        for index in 0..count {
+            let _ = writeln!(text, "2026-11-{day:02}T{:02}:00:00Z,{}", index % 24, index % 90 + 1);
         }
     }
     text
@@ -112,14 +114,14 @@ pub(crate) fn laplace(text: &str) -> [Option<Cost>; 2] {
     [Some(one()), Some(one())]
 }
 
-pub(crate) fn ask(key: &str, blocks: Vec<String>, cost: &str) -> Ask {
-    Ask {
+pub(crate) fn charge_request(key: &str, blocks: Vec<String>, cost: &str) -> ChargeRequest {
+    ChargeRequest {
         key: key.to_owned(),
         stream: "rides".to_owned(),
         context: None,
         blocks,
         costs: laplace(cost),
-        door: Door::Enforced,
+        door: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     }
 }

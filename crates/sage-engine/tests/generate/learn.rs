@@ -1,17 +1,17 @@
-//! How well the duration can be predicted: by its mean, by a linear model, and by one that sees more.
+//! How well the duration can be predicted: by its mean, by a linear model, and by a table of combinations.
 
 use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::datatypes::{Float64Type, Int16Type, Int32Type, TimestampMicrosecondType};
 use sage_engine::generate::Taxi;
 
-/// What the models look at: each is a number below its bound.
+/// The numbers of categories of the features.
 const BOUNDS: [usize; 5] = [24, 7, 15, 4, 4];
 const DISTANCES: [f64; 14] = [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0, 5.0, 6.0, 8.0, 10.0, 12.0, 16.0, 20.0];
 
 /// A ride: hour, weekday, bucket of the distance, ring around the centre, weather; and its label.
 type Ride = ([usize; 5], f64);
 
-/// The rides that are not dirty; the label is the duration as a share of 2.5 hours.
+/// The rides that are not dirty. The label is the duration as a share of 2.5 hours.
 fn rides(batch: &RecordBatch) -> Vec<Ride> {
     let column = |name: &str| batch.column_by_name(name).expect("a column");
     let times = column("pickup").as_primitive::<TimestampMicrosecondType>();
@@ -40,40 +40,41 @@ fn mean_squared_error(rides: &[Ride], predict: impl Fn(&[usize; 5]) -> f64) -> f
     rides.iter().map(|(seen, label)| (predict(seen) - label).powi(2)).sum::<f64>() / rides.len() as f64
 }
 
-/// Ridge regression on one-hots: the weight of each value of each feature, one after the other.
+/// Ridge regression on one-hot features: the weights of all categories, feature by feature.
 fn ridge(rides: &[Ride]) -> Vec<f64> {
     let width: usize = BOUNDS.iter().sum();
     let mut system = vec![vec![0.0; width + 1]; width];
     for (seen, label) in rides {
-        for row in places(seen) {
-            for column in places(seen) {
+        for row in columns(seen) {
+            for column in columns(seen) {
                 system[row][column] += 1.0;
             }
             system[row][width] += label;
         }
     }
-    (0..width).for_each(|place| system[place][place] += 1.0);
+    (0..width).for_each(|column| system[column][column] += 1.0);
     for pivot in 0..width {
         let row = system[pivot].clone();
-        for (_, other) in system.iter_mut().enumerate().filter(|(place, _)| *place != pivot) {
+        for (_, other) in system.iter_mut().enumerate().filter(|(column, _)| *column != pivot) {
             let factor = other[pivot] / row[pivot];
             other.iter_mut().zip(&row).for_each(|(to, from)| *to -= factor * from);
         }
     }
-    (0..width).map(|place| system[place][width] / system[place][place]).collect()
+    (0..width).map(|column| system[column][width] / system[column][column]).collect()
 }
 
-fn places(seen: &[usize; 5]) -> [usize; 5] {
+fn columns(seen: &[usize; 5]) -> [usize; 5] {
     let mut first = 0;
-    let mut places = [0; 5];
-    for ((place, value), bound) in places.iter_mut().zip(seen).zip(BOUNDS) {
-        *place = first + value;
+    let mut columns = [0; 5];
+    for ((column, value), bound) in columns.iter_mut().zip(seen).zip(BOUNDS) {
+        *column = first + value;
         first += bound;
     }
-    places
+    columns
 }
 
-/// A table of combinations: hour, weekend or not, distance, ring and weather. Rare ones lean on the other model.
+/// A table of combinations: hour, weekend or not, distance, ring and weather. Rare ones are smoothed by the other
+/// model.
 fn combinations(rides: &[Ride], lean: impl Fn(&[usize; 5]) -> f64) -> impl Fn(&[usize; 5]) -> f64 {
     let cell = |seen: &[usize; 5]| (((seen[0] * 2 + seen[1] / 5) * 15 + seen[2]) * 4 + seen[3]) * 4 + seen[4];
     let mut table = vec![(0.0, 0.0); 24 * 2 * 15 * 4 * 4];
@@ -95,7 +96,7 @@ fn a_linear_model_is_good_and_a_better_one_is_better() {
     }
     let mean = learnt.iter().map(|(_, label)| label).sum::<f64>() / learnt.len() as f64;
     let weights = ridge(&learnt);
-    let linear = |seen: &[usize; 5]| places(seen).iter().map(|&place| weights[place]).sum::<f64>();
+    let linear = |seen: &[usize; 5]| columns(seen).iter().map(|&column| weights[column]).sum::<f64>();
     let table = combinations(&learnt, linear);
     let errors =
         [mean_squared_error(&held, |_| mean), mean_squared_error(&held, linear), mean_squared_error(&held, table)];

@@ -1,4 +1,4 @@
-//! The made-up taxi rides: always the same from a seed, in rhythm, dirty as documented, and worth learning.
+//! The synthetic taxi rides: deterministic from a seed, with daily patterns, dirty as documented, and learnable.
 
 mod learn;
 mod rides;

@@ -1,4 +1,4 @@
-//! What the rides look like, and what writing them does.
+//! The distribution of the rides, and writing them to files.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use arrow::array::{Array, AsArray, RecordBatch};
 use arrow::compute::concat_batches;
 use arrow::datatypes::{Float64Type, Int32Type, TimestampMicrosecondType};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use sage_engine::generate::{CHUNK, DIRTY, Day, Taxi, TaxiError, WriteError, Written, write};
+use sage_engine::generate::{CHUNK, DIRTY, Day, Taxi, TaxiError, WriteError, WrittenFiles, write};
 use tempfile::TempDir;
 
 fn day(text: &str) -> Day {
@@ -17,7 +17,7 @@ fn whole(taxi: &Taxi) -> RecordBatch {
     concat_batches(&Taxi::schema(), &taxi.batches().collect::<Vec<_>>()).expect("one schema")
 }
 
-fn read_back(written: &Written) -> RecordBatch {
+fn read_back(written: &WrittenFiles) -> RecordBatch {
     let mut batches = Vec::new();
     for path in &written.files {
         let file = std::fs::File::open(path).expect("the file is there");
@@ -46,15 +46,15 @@ fn a_seed_gives_the_same_rides_whatever_the_files() {
     assert!(chunk == slice, "a chunk needs no other");
 }
 
-/// A day can be sealed once no chunk that is still to come has a ride of it.
+/// A day can be sealed once no later chunk has a ride of it.
 #[test]
-fn what_is_complete_stays_so() {
+fn complete_hours_stay_complete() {
     for seed in [1, 2, 3] {
         let taxi = Taxi::until(5 * CHUNK + 77, day("2026-01-01"), day("2026-03-01"), seed).expect("a stream");
         let mut before = i64::MIN;
         for chunks in 0..=taxi.chunks() {
             let complete = taxi.complete_until(chunks);
-            assert!(complete > before, "seed {seed}: {chunks} chunks bring nothing");
+            assert!(complete > before, "seed {seed}: {chunks} chunks complete nothing");
             let later = (chunks..taxi.chunks()).flat_map(|number| {
                 let rides = taxi.chunk(number);
                 let times = rides.column(0).as_primitive::<TimestampMicrosecondType>();
@@ -68,7 +68,7 @@ fn what_is_complete_stays_so() {
 }
 
 #[test]
-fn rides_come_in_order_and_in_rhythm() {
+fn rides_are_in_order_and_follow_daily_patterns() {
     let taxi = Taxi::until(1_000_000, day("2026-03-02"), day("2026-04-27"), 1).expect("a stream");
     let rides = whole(&taxi);
     let times = rides.column(0).as_primitive::<TimestampMicrosecondType>();
@@ -127,7 +127,7 @@ fn nothing_is_overwritten() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn invalid_arguments_are_refused() {
     for text in ["", "2026-02-30", "26-01-01", "2026-01-01T00:00:00", "1066-10-14", "9999-01-01"] {
         assert_eq!(text.parse::<Day>(), Err(TaxiError::Day), "{text}");
     }

@@ -4,11 +4,14 @@
 //! it has a name here, and a name that no pipeline or query of the harness has fails
 //! `every_kind_of_pipeline_runs` or `every_kind_of_query_is_asked`.
 
+use std::any::Any;
 use std::collections::BTreeSet;
 
+use sage_engine::learners::{
+    Learner, LogisticLearner, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm, kind_names,
+};
 use sage_engine::pipeline::{
-    Feature, Goal, Handover, Keys, Label, Metric, Missing, Pipeline, RidgeTerm, Schedule, Source, Statistic, TestBound,
-    Train, Validate,
+    Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RowTransport, Source, Statistic, TestBound, Train, Validate,
 };
 use sage_engine::query::{Aggregate, KeyKind};
 
@@ -25,10 +28,7 @@ macro_rules! kinds {
 }
 
 kinds!(train, TRAINS, Train {
-    Train::Ridge(RidgeTerm::Adaptive) => "train: ridge, adaptive",
-    Train::Ridge(RidgeTerm::Fixed) => "train: ridge, fixed",
-    Train::Logistic(_) => "train: logistic",
-    Train::Network { .. } => "train: mlp",
+    Train::Model(_) => "train: model",
     Train::Statistic(Statistic::Count) => "statistic: count",
     Train::Statistic(Statistic::Sum { .. }) => "statistic: sum",
     Train::Statistic(Statistic::Mean { .. }) => "statistic: mean",
@@ -37,14 +37,36 @@ kinds!(train, TRAINS, Train {
     Train::Statistic(Statistic::GroupMean { .. }) => "statistic: group_mean",
     Train::Statistic(Statistic::Quantile { .. }) => "statistic: quantile",
     Train::Released { .. } => "train: release",
-    Train::Command { rows: Handover::Parquet, .. } => "train: command, parquet",
-    Train::Command { rows: Handover::Flight, .. } => "train: command, flight",
+    Train::Command { rows: RowTransport::Parquet, .. } => "train: command, parquet",
+    Train::Command { rows: RowTransport::Flight, .. } => "train: command, flight",
 });
 
-kinds!(schedule, SCHEDULES, Schedule {
-    Schedule::Constant => "schedule: constant",
-    Schedule::Cosine => "schedule: cosine",
-    Schedule::Stepwise { .. } => "schedule: stepwise",
+kinds!(ridge, RIDGES, RidgeTerm {
+    RidgeTerm::Adaptive => "train: ridge, adaptive",
+    RidgeTerm::Fixed => "train: ridge, fixed",
+});
+
+const BY_STEPS: &[&str] = &["train: logistic", "train: mlp"];
+
+/// The kinds of a learner. A learner that is registered and not listed here fails the test.
+fn learner(of: &dyn Learner) -> Vec<&'static str> {
+    let any: &dyn Any = of;
+    if let Some(RidgeLearner { term }) = any.downcast_ref() {
+        return vec![ridge(term)];
+    }
+    if let Some(LogisticLearner { training }) = any.downcast_ref() {
+        return vec!["train: logistic", schedule(&training.schedule)];
+    }
+    let Some(NetworkLearner { layers: _, training }) = any.downcast_ref() else {
+        panic!("the learner `{}` has no test on neighbouring streams", of.kind());
+    };
+    vec!["train: mlp", schedule(&training.schedule)]
+}
+
+kinds!(schedule, SCHEDULES, RateSchedule {
+    RateSchedule::Constant => "schedule: constant",
+    RateSchedule::Cosine => "schedule: cosine",
+    RateSchedule::Stepwise { .. } => "schedule: stepwise",
 });
 
 kinds!(metric, METRICS, Metric {
@@ -118,8 +140,14 @@ kinds!(key_kind, KEY_KINDS, KeyKind {
 
 /// Every kind that a pipeline can have.
 pub(crate) fn of_all_pipelines() -> BTreeSet<&'static str> {
-    let lists = [TRAINS, SCHEDULES, METRICS, GOALS, TEST_BOUNDS, REJECTS, LABELS, FEATURES, SOURCES, KEYS];
-    lists.into_iter().flatten().copied().collect()
+    let known: Vec<&str> = RIDGES.iter().chain(BY_STEPS).copied().collect();
+    for kind in kind_names() {
+        let listed = known.iter().any(|word| word.starts_with(&format!("train: {kind}")));
+        assert!(listed, "the learner `{kind}` has no test on neighbouring streams");
+    }
+    let lists =
+        [TRAINS, RIDGES, BY_STEPS, SCHEDULES, METRICS, GOALS, TEST_BOUNDS, REJECTS, LABELS, FEATURES, SOURCES, KEYS];
+    lists.into_iter().flatten().copied().filter(|word| *word != "train: model").collect()
 }
 
 /// The kinds of the parts of a pipeline. A new field of a pipeline does not compile until it is considered here.
@@ -140,7 +168,10 @@ pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
         adaptation: _,
         limits: _,
     } = pipeline;
-    let mut found = BTreeSet::from([train(trained)]);
+    let mut found: BTreeSet<&'static str> = match trained {
+        Train::Model(of) => learner(&**of).into_iter().collect(),
+        other => BTreeSet::from([train(other)]),
+    };
     found.extend(predicted.as_ref().map(label));
     for (_, one) in &features.0 {
         found.insert(feature(one));
@@ -152,14 +183,8 @@ pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
             found.insert(source(of));
         }
     }
-    match trained {
-        Train::Logistic(descent) | Train::Network { descent, .. } => {
-            found.insert(schedule(&descent.schedule));
-        }
-        Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) => {
-            found.insert(keys(of));
-        }
-        _ => {}
+    if let Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) = trained {
+        found.insert(keys(of));
     }
     if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects }) = validate {
         found.extend([metric(measured), goal(wanted), reject(rejects)]);
@@ -176,7 +201,7 @@ pub(crate) fn of_all_queries() -> BTreeSet<&'static str> {
 }
 
 /// The kinds of the parts of a query.
-pub(crate) fn of_query(question: &sage_engine::query::Question) -> BTreeSet<&'static str> {
+pub(crate) fn of_query(question: &sage_engine::query::PrivateQuery) -> BTreeSet<&'static str> {
     let aggregates = question.aggregates().map(|one| aggregate(&one));
     aggregates.chain(question.key_kinds().map(|one| key_kind(&one))).collect()
 }

@@ -78,7 +78,7 @@ fn apply(mask: Mask, value: &Value) -> Value {
 }
 
 /// What a statistic's report says of its precision: which of the two is a function of released numbers.
-const HIDDEN: &str = "at least one number cannot be told from the noise";
+const HIDDEN: &str = "at least one number cannot be distinguished from the noise";
 
 /// A sentence of a report, with `#` for each number.
 pub(crate) fn sentence(text: &str) -> String {

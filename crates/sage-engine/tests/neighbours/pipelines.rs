@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 
 use sage_engine::pipeline::Pipeline;
-use sage_engine::{AttemptOutcome, Engine, Relief};
+use sage_engine::{AttemptOutcome, Engine, Hint};
 use sage_sql::synthetic::{self, Dice};
 
 use crate::observe::{difference, observed};
@@ -172,7 +172,7 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
 
 impl Model<'_> {
     fn text(&self, condition: &str) -> String {
-        // Which rows a model is tested on decides about its target, so the filter is true of all of them.
+        // The test rows decide whether a model meets its target, so the filter is true of all rows.
         let head = head(self.name, &format!("({condition}) IS NOT NULL OR TRUE"));
         let features = match self.features {
             "" => String::new(),
@@ -196,7 +196,7 @@ fn pipelines(dice: &mut Dice, engine: &Engine) -> Vec<Vec<String>> {
     [statistics(dice)].into_iter().chain(models(dice, engine)).collect()
 }
 
-/// Plans and submits a pipeline, lets the loop work on it, and shows everything that a user can look at.
+/// Plans and submits a pipeline, lets the loop work on it, and shows everything that a user can read.
 pub(crate) fn run(side: &Side, text: &str, code: Option<&Path>, time: u64) -> Result<Vec<String>, String> {
     let mut shown = Vec::new();
     let message = |error: sage_engine::EngineError| error.to_string();
@@ -220,9 +220,9 @@ pub(crate) fn run(side: &Side, text: &str, code: Option<&Path>, time: u64) -> Re
         };
         shown.push(format!("{:?} {:?} {outcome}", attempt.attempt, attempt.blocks));
     }
-    let reliefs = side.engine.reliefs(run).map_err(message)?;
-    shown.extend(reliefs.into_iter().map(|relief| match relief {
-        Relief::Target(_) => "a looser target".to_owned(),
+    let hints = side.engine.hints(run).map_err(message)?;
+    shown.extend(hints.into_iter().map(|hint| match hint {
+        Hint::Target(_) => "a looser target".to_owned(),
         other => format!("{other:?}"),
     }));
     shown.push(format!("{:?}", side.engine.waiting(run).map_err(message)?));

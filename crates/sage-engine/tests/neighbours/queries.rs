@@ -3,9 +3,9 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use sage_engine::query::Question;
+use sage_engine::query::PrivateQuery;
 use sage_engine::stream::StreamFile;
-use sage_engine::{Epsilon, Places, QueryAsk, Spend, Which};
+use sage_engine::{BlockSelection, Epsilon, Places, QueryRequest, Spend};
 use sage_sql::synthetic::{self, Dice};
 use sage_sql::{Schema, parse, plan};
 
@@ -82,13 +82,13 @@ fn query(dice: &mut Dice) -> String {
 
 /// Plans and asks a query. Its cells are noise and are left out; how many there are, and everything else, is not.
 pub(crate) fn ask(side: &Side, key: &str, sql: &str) -> Result<Vec<String>, String> {
-    let asked = QueryAsk {
+    let asked = QueryRequest {
         key: key.to_owned(),
         stream: "people".to_owned(),
         context: None,
         sql: sql.to_owned(),
         spend: Spend::Epsilon(Epsilon::cost("0.001").expect("a cost")),
-        which: Which::All,
+        which: BlockSelection::All,
     };
     let plan = side.engine.plan_query(&person("mia"), &asked).map_err(|error| error.to_string())?;
     let found = side.engine.query(&person("mia"), &asked).map_err(|error| error.to_string())?;
@@ -105,7 +105,7 @@ pub(crate) fn every_kind_of_query_is_asked() {
     let (seed, mut found) = (seed(), BTreeSet::new());
     for number in 0..100 {
         let sql = query(&mut Dice(seed.wrapping_add(number)));
-        found.extend(Question::new(&sql, &file).map(|question| kinds::of_query(&question)).unwrap_or_default());
+        found.extend(PrivateQuery::new(&sql, &file).map(|question| kinds::of_query(&question)).unwrap_or_default());
     }
     assert_eq!(found, kinds::of_all_queries(), "left: asked by the harness; right: kinds there are");
 }

@@ -1,13 +1,13 @@
-//! Programs that leave an ONNX file of their own: one that is right is released as attested and predicts, and each
-//! that tries something else is contained and explained.
+//! Programs that write an ONNX file: a valid model is released as attested and predicts; an invalid or hostile file is
+//! refused, and its author sees the reason.
 
 use sage_engine::AttemptOutcome;
 use sage_engine::adapt::Outcome;
 use sage_engine::serve::Cell;
 
-use super::{a_bad_program_is_contained_and_explained, reasons, tried, tried_as};
+use super::{a_bad_program_is_contained_and_explained, attempt, attempt_with, reasons};
 
-/// Writes protobuf by hand: it shares no code with what reads it.
+/// Writes protobuf by hand, so that it shares no code with the parser.
 const WRITER: &str = r#"
 import json, os, struct
 output = os.environ["SAGE_OUTPUT"] + "/model.onnx"
@@ -19,11 +19,11 @@ def number(value):
         value >>= 7
     return bytes(some + bytes([value]))
 
-def field(place, body):
+def field(tag, body):
     if isinstance(body, int):
-        return number(place << 3) + number(body)
+        return number(tag << 3) + number(body)
     body = body.encode() if isinstance(body, str) else body
-    return number(place << 3 | 2) + number(len(body)) + body
+    return number(tag << 3 | 2) + number(len(body)) + body
 
 def constant(name, shape, floats):
     data = struct.pack("<%df" % len(floats), *floats)
@@ -51,7 +51,7 @@ weight, bias = constant("w", [1, 1], [1.0]), constant("b", [1], [0.0])
 /// y = x by one product and one sum.
 const RIGHT: &str = r#"write([node("MatMul", ["x", "w"], "m"), node("Add", ["m", "b"], "out")], [weight, bias])"#;
 
-/// What a program does, and what is said of it.
+/// Name, program, and a part of the reason that its author sees.
 pub(super) const BAD: &[(&str, &str, &str)] = &[
     (
         "onnx_elsewhere",
@@ -102,16 +102,16 @@ pub(super) const BAD: &[(&str, &str, &str)] = &[
     ),
 ];
 
-pub(super) fn a_bad_file_is_contained_and_explained(program: &str, said: &str) {
-    a_bad_program_is_contained_and_explained(&format!("{WRITER}\n{program}\n"), said);
+pub(super) fn a_bad_file_is_contained_and_explained(program: &str, reason_part: &str) {
+    a_bad_program_is_contained_and_explained(&format!("{WRITER}\n{program}\n"), reason_part);
 }
 
-pub(super) fn a_model_of_others_is_released_as_attested_and_predicts() {
-    let (_folder, engine, run) = tried(&format!("{WRITER}\n{RIGHT}\n"));
+pub(super) fn a_foreign_model_is_released_as_attested_and_predicts() {
+    let (_folder, engine, run) = attempt(&format!("{WRITER}\n{RIGHT}\n"));
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&run));
     let release = engine.release_named("own").expect("released");
     let files = engine.release_files(&release).expect("files");
-    let file = |wanted: &str| files.iter().find(|(name, _)| name == wanted).map(|(_, bytes)| bytes.to_vec());
+    let file = |path: &str| files.iter().find(|(name, _)| name == path).map(|(_, bytes)| bytes.to_vec());
     let receipt = file("receipt.json").expect("a receipt");
     assert!(String::from_utf8_lossy(&receipt).contains("\"attested\""));
     let card = String::from_utf8(file("README.md").expect("a card")).expect("text");
@@ -120,17 +120,17 @@ pub(super) fn a_model_of_others_is_released_as_attested_and_predicts() {
     assert!(description.contains("\"steps\"") && description.contains("\"product\""), "{description}");
     let predictor = engine.predictor(&release).expect("a model");
     assert_eq!(predictor.rows(&[vec![Cell::Number(0.25)], vec![Cell::Number(0.5)]]).expect("predictions"), [0.25, 0.5]);
-    // A worse one is tested by us as any other, and not released.
+    // A worse model is tested like any other and not released.
     let worse = RIGHT.replace("[weight, bias]", "[weight, constant(\"b\", [1], [5.0])]");
-    let (_folder, engine, run) = tried(&format!("{WRITER}\n{worse}\n"));
+    let (_folder, engine, run) = attempt(&format!("{WRITER}\n{worse}\n"));
     assert_ne!(run.outcome(), Some(Outcome::Accepted));
     assert!(engine.releases().is_empty());
     let tested = |outcome: &Option<AttemptOutcome>| !matches!(outcome, Some(AttemptOutcome::Lost(_)));
     assert!(run.attempts.iter().any(|attempt| tested(&attempt.outcome)), "{:?}", reasons(&run));
 }
 
-/// The programs of `docs/reference/own-code.md`, as they stand there, with an interpreter that has pyarrow and onnx, named by
-/// `SAGE_OWN_CODE_PYTHON`; `cargo xtask check --all` has one.
+/// Runs the programs of `docs/reference/own-code.md` unchanged, with the interpreter that `SAGE_OWN_CODE_PYTHON` names. It
+/// needs pyarrow and onnx; `cargo xtask check --all` provides one.
 pub(super) fn the_documented_program_runs() {
     let Some(python) = std::env::var_os("SAGE_OWN_CODE_PYTHON") else {
         println!("left out: SAGE_OWN_CODE_PYTHON names no interpreter with pyarrow and onnx");
@@ -141,8 +141,8 @@ pub(super) fn the_documented_program_runs() {
     let page = include_str!("../../../../docs/reference/own-code.md");
     let pieces: Vec<&str> = page.split("```python\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
     assert!(pieces.len() >= 3 && pieces.concat().contains("do_get"), "the page has its programs");
-    let (_folder, engine, run) = tried_as(&pieces.concat(), &python, environment);
-    let printed = engine.printed(&super::somebody("mia"), run.number).expect("hers");
+    let (_folder, engine, run) = attempt_with(&pieces.concat(), &python, environment);
+    let printed = engine.printed(&super::principal("mia"), run.number).expect("hers");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{:?} {printed:?}", reasons(&run));
     let release = engine.release_named("own").expect("released");
     let predictor = engine.predictor(&release).expect("a model");

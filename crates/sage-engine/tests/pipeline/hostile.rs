@@ -1,11 +1,11 @@
-//! Whatever stands in a file, reading it ends in a pipeline or a message.
+//! Parsing arbitrary text returns a pipeline or an error and never panics.
 
 use proptest::prelude::*;
 use sage_engine::pipeline::Pipeline;
 
 use crate::read::ALL;
 
-/// Reads a text; if it is a pipeline, its written form is too, and the same one.
+/// Parses a text. If it is a pipeline, its canonical text parses to the same pipeline.
 fn read(text: &str) {
     if let Ok(pipeline) = Pipeline::parse(text) {
         let written = pipeline.to_text();
@@ -25,7 +25,7 @@ fn every_beginning_and_every_end_of_a_file() {
     read(&"[pipeline]\n".repeat(1_000));
 }
 
-/// Things that stand where something else should.
+/// Values of an unexpected type or range.
 const ODD: [&str; 18] = [
     "0",
     "-1",
@@ -53,7 +53,7 @@ proptest! {
         read(&String::from_utf8_lossy(&bytes));
     }
 
-    /// A value of a good file becomes another, or a few of its bytes do.
+    /// A valid file with a replaced value and a few changed bytes.
     #[test]
     fn good_files_gone_wrong(
         which in 0..ALL.len(), line in any::<prop::sample::Index>(), odd in 0..ODD.len(),
@@ -67,9 +67,9 @@ proptest! {
         let text = lines.join("\n");
         read(&text);
         let mut bytes = text.into_bytes();
-        for (place, byte) in flips {
-            let place = place.index(bytes.len());
-            bytes[place] = byte;
+        for (index, byte) in flips {
+            let index = index.index(bytes.len());
+            bytes[index] = byte;
         }
         read(&String::from_utf8_lossy(&bytes));
     }

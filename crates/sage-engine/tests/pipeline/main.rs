@@ -1,4 +1,4 @@
-//! A pipeline's file is read as written, written back in one form, and refused with the line at fault.
+//! Pipeline files: parsing, canonical text, and error messages with the line at fault.
 
 mod hostile;
 mod read;

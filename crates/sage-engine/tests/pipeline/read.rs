@@ -1,9 +1,12 @@
-//! Files as people write them, and what they mean.
+//! Valid pipeline files and the pipelines they describe.
+
+use std::sync::Arc;
 
 use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
+use sage_engine::learners::{DpSgd, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm};
 use sage_engine::pipeline::{
-    Adaptation, Bounds, Descent, Extent, Feature, Goal, Handover, Keys, Label, Metric, Missing, Pipeline, RidgeTerm,
-    Schedule, Source, Statistic, TestBound, Train,
+    Adaptation, Bounds, Extent, Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RowTransport, Source, Statistic,
+    TestBound, Train,
 };
 use sage_engine::stream::Width;
 
@@ -140,8 +143,8 @@ fn a_ridge_regression_is_read_in_the_users_words() {
         taxi.features.get("distance"),
         Some(&Feature::Scale { of: Source::Column("distance".to_owned()), bounds, missing: Missing::LeftOut })
     );
-    assert!(taxi.features.are_released());
-    assert_eq!(taxi.train, Train::Ridge(RidgeTerm::Adaptive));
+    assert!(taxi.features.depend_on_rows());
+    assert_eq!(taxi.train, Train::Model(Arc::new(RidgeLearner { term: RidgeTerm::Adaptive })));
     let validate = taxi.validate.expect("a target");
     assert_eq!((validate.metric, validate.goal), (Metric::SquaredError { bound: 1.0 }, Goal::Target(0.0024)));
     assert_eq!((validate.confidence, validate.test), (0.95, TestBound::KullbackLeibler));
@@ -160,23 +163,15 @@ fn a_network_is_read_in_the_users_words() {
     let clicks = read(CLICKS);
     assert_eq!(clicks.label, Some(Label::Truth("clicked = 'yes'".to_owned())));
     assert_eq!((clicks.window.min, clicks.window.max), (Extent::Blocks(4), None));
-    let places = |name: &str| clicks.features.get(name).and_then(|feature| feature.places(&clicks.features));
-    // Each list of categories has one more for everything else.
-    assert_eq!(["site", "device", "price"].map(places), [Some(1025), Some(3), Some(5)]);
-    assert_eq!(["site_x_device", "both"].map(places), [Some(4096), Some(15)]);
-    let Train::Network { layers, descent } = clicks.train else { panic!("a network") };
-    assert_eq!(layers, [64, 16]);
-    let schedule = Schedule::Stepwise { factor: 0.5, every: 100 };
-    let expected = Descent {
-        epochs: 2.5,
-        batch: 512,
-        learning_rate: 0.01,
-        schedule,
-        momentum: 0.9,
-        clip: 2.0,
-        ..Descent::DEFAULT
-    };
-    assert_eq!(descent, expected);
+    let category_count =
+        |name: &str| clicks.features.get(name).and_then(|feature| feature.category_count(&clicks.features));
+    // Each list of categories has one more, for unknown and missing values.
+    assert_eq!(["site", "device", "price"].map(category_count), [Some(1025), Some(3), Some(5)]);
+    assert_eq!(["site_x_device", "both"].map(category_count), [Some(4096), Some(15)]);
+    let schedule = RateSchedule::Stepwise { factor: 0.5, every: 100 };
+    let training =
+        DpSgd { epochs: 2.5, batch: 512, learning_rate: 0.01, schedule, momentum: 0.9, clip: 2.0, ..DpSgd::DEFAULT };
+    assert_eq!(clicks.train, Train::Model(Arc::new(NetworkLearner { layers: vec![64, 16], training })));
     let goal = Goal::BetterThan { alias: "clicks@champion".to_owned(), margin: 0.01 };
     assert_eq!(clicks.validate.map(|validate| (validate.metric, validate.goal)), Some((Metric::Accuracy, goal)));
     let expected = Adaptation {
@@ -188,7 +183,7 @@ fn a_network_is_read_in_the_users_words() {
         timeout: Width::parse("2w"),
     };
     assert_eq!(clicks.adaptation, expected);
-    // Nothing is computed from rows but the model: the train lane is all for training.
+    // No feature is computed from rows, so training gets the whole train lane.
     assert_eq!(clicks.budget.shares.train.to_string(), "1");
     assert_eq!(clicks.budget.shares.validate.to_string(), "1");
 }
@@ -199,7 +194,7 @@ fn statistics_and_commands_are_read_too() {
     let bounds = Bounds::new(0.0, 100.0).expect("bounds");
     let expected = Statistic::Quantile { of: "distance".to_owned(), bounds, at: vec![0.5, 0.9], grid: 1024 };
     assert_eq!(median.train, Train::Statistic(expected));
-    assert_eq!(median.budget.shares.validate.to_string(), "0", "its test is a look at what was released");
+    assert_eq!(median.budget.shares.validate.to_string(), "0", "its validation reads only what is released");
     let own = read(OWN);
     let Train::Command { words, time_limit, .. } = own.train else { panic!("a command") };
     assert_eq!((words.len(), time_limit), (3, Width::parse("2h")));
@@ -216,7 +211,7 @@ fn statistics_and_commands_are_read_too() {
             "[pipeline]\nname = \"a\"\nstream = \"b\"\n[train]\nkind = \"statistic\"\nstatistic = \"{statistic}\"\n{keys}\n"
         );
         let pipeline = read(&text);
-        assert!(pipeline.validate.is_none(), "a statistic may leave as it is");
+        assert!(pipeline.validate.is_none(), "a statistic needs no target");
         assert_eq!(read(&pipeline.to_text()), pipeline, "{statistic}");
     }
     let Train::Statistic(Statistic::Histogram { keys, .. }) =
@@ -229,20 +224,20 @@ fn statistics_and_commands_are_read_too() {
 }
 
 #[test]
-fn limits_and_the_way_of_rows_are_read_and_written() {
+fn limits_and_row_transport_are_read_and_written() {
     let plain = read(OWN);
     assert_eq!(plain.limits, sage_engine::pipeline::Limits::default());
-    assert!(!plain.to_text().contains("[limits]"), "what is not said is not written");
+    assert!(!plain.to_text().contains("[limits]"), "defaults are not written");
     let limited = read(&format!("{OWN}\n[limits]\ntime = \"90m\"\nmemory_megabytes = 250\n"));
     assert_eq!((limited.limits.time, limited.limits.memory_megabytes), (Width::parse("90m"), Some(250)));
     assert_eq!(read(&limited.to_text()), limited);
-    let way = |pipeline: &Pipeline| match &pipeline.train {
+    let transport = |pipeline: &Pipeline| match &pipeline.train {
         Train::Command { rows, .. } => *rows,
         _ => panic!("a command"),
     };
-    assert_eq!(way(&plain), Handover::Parquet);
+    assert_eq!(transport(&plain), RowTransport::Parquet);
     let flight = read(&OWN.replacen("command =", "rows = \"flight\"\ncommand =", 1));
-    assert_eq!(way(&flight), Handover::Flight);
+    assert_eq!(transport(&flight), RowTransport::Flight);
     assert_eq!(read(&flight.to_text()), flight);
 }
 
@@ -257,7 +252,7 @@ fn the_written_form_gives_the_pipeline_back() {
     }
 }
 
-/// The page for users shows files that are taken.
+/// The examples of the reference page are valid.
 #[test]
 fn the_examples_of_the_page_are_pipelines() {
     let page = include_str!("../../../../docs/reference/pipeline-file.md");
@@ -278,9 +273,9 @@ fn a_file_becomes_a_plan() {
     assert_eq!((plan.strategy(), plan.mode(), plan.risk_divisor(3)), (Strategy::Conserve, Mode::Aggressive, 8));
 }
 
-/// What is put together by hand is held to the same rules as a file.
+/// A pipeline built in code obeys the rules for files.
 #[test]
-fn types_are_held_to_the_rules_of_the_file() {
+fn pipelines_built_in_code_obey_the_rules_for_files() {
     let mut taxi = read(TAXI);
     taxi.features.0.push(taxi.features.0[0].clone());
     let error = taxi.checked().expect_err("the same name twice").to_string();
@@ -293,7 +288,7 @@ fn types_are_held_to_the_rules_of_the_file() {
     assert_eq!(Bounds::new(-f64::MAX, f64::MAX), None);
 }
 
-/// The rule for missing values of a number, in the user's words and back.
+/// The `missing` key of a numeric feature is parsed and written back.
 #[test]
 fn the_rule_for_missing_values_is_read_and_written() {
     let scale = "{ column = \"distance\", scale = [0, 100] }";
@@ -313,6 +308,6 @@ fn the_rule_for_missing_values_is_read_and_written() {
         assert!(written.is_none_or(|written| text.contains(written)), "{text}");
         assert_eq!(read(&text), taxi);
     }
-    // Categories always have one for missing values.
+    // One-hot features always have a category for missing values.
     assert_eq!(read(&TAXI.replace("onehot = 24", "onehot = 24, missing = \"category\"")), read(TAXI));
 }

@@ -1,17 +1,17 @@
-//! Mistakes, each with the line, the field, what is there and what may be.
+//! Refused pipeline files: each message has the line, the key, the value found and the values allowed.
 
 use sage_engine::pipeline::{Pipeline, PipelineFileError};
 
 use crate::read::{CLICKS, MEDIAN, OWN, TAXI};
 
-/// What is replaced in a file, by what, and what the message must hold.
+/// A text to replace, its replacement, and the parts that the message must contain.
 type Case = (&'static str, &'static str, &'static [&'static str]);
 
 fn check(text: &str, cases: &[Case]) {
-    for (from, to, holds) in cases {
+    for (from, to, parts) in cases {
         assert!(text.contains(from), "the table is out of date: {from}");
         let error = Pipeline::parse(&text.replacen(from, to, 1)).expect_err(to).to_string();
-        for part in *holds {
+        for part in *parts {
             assert!(error.contains(part), "{to}: {error} lacks {part}");
         }
     }
@@ -26,11 +26,11 @@ fn the_pipeline_itself() {
             ("stream = \"taxi\"", "steam = \"taxi\"", &["line 4", "`pipeline.steam`", "did you mean `stream`?"]),
             ("name = \"taxi-duration\"", "name = \"Taxi\"", &["line 3", "is \"Taxi\"", "small letters"]),
             ("stream = \"taxi\"", "", &["line 2", "`pipeline.stream` is missing"]),
-            ("label = \"duration\"", "", &["`pipeline.label` is missing", "what is predicted"]),
+            ("label = \"duration\"", "", &["`pipeline.label` is missing", "the label to predict"]),
             ("label = \"duration\"", "label = 3", &["line 5", "`pipeline.label` is 3", "truth"]),
             ("label = \"duration\"", "label = { sql = \"a\" }", &["`pipeline.label.bounds` is missing"]),
             ("label = \"duration\"", "label = { sql = \"a\", bounds = [1, 0] }", &["lower one first"]),
-            ("label = \"duration\"", "label = { truth = \"a\" }", &["line 5", "about numbers"]),
+            ("label = \"duration\"", "label = { truth = \"a\" }", &["line 5", "for regression"]),
             ("max = \"90d\"", "max = \"6d\"", &["line 6", "`pipeline.window.max` is \"6d\"", "at least min"]),
             ("max = \"90d\"", "max = 90", &["line 6", "at least min, and like it a length of time"]),
             ("min = \"7d\"", "min = \"7y\"", &["line 6", "`pipeline.window.min` is \"7y\"", "\"7d\""]),
@@ -38,7 +38,7 @@ fn the_pipeline_itself() {
             ("filter = \"distance > 0\"", "filter = \" \"", &["line 7", "SQL expression"]),
             ("every = \"1d\"", "every = 1", &["line 8", "length of time"]),
             ("[train]", "[trian]", &["`trian`", "did you mean `train`?"]),
-            ("[pipeline]", "[pipeline", &["line 2", "not TOML"]),
+            ("[pipeline]", "[pipeline", &["line 2", "invalid TOML"]),
         ],
     );
     assert!(matches!(Pipeline::parse(""), Err(PipelineFileError::Missing { line: 1, .. })));
@@ -72,7 +72,7 @@ fn features() {
             (scale, "{ column = \"distance\" }", &["line 10", "how the value is encoded"]),
             (scale, "{ scale = [0, 1] }", &["line 10", "`pipeline.features[0].column` is missing"]),
             (scale, "{ column = \"a\", sql = \"b\", scale = [0, 1] }", &["`pipeline.features[0].sql`", "left out"]),
-            (scale, "{ column = \"a\", scale = [0, 1], hash = 5 }", &["encoded in one way, and `scale` is one"]),
+            (scale, "{ column = \"a\", scale = [0, 1], hash = 5 }", &["one encoding, and `scale` is given"]),
             (scale, "{ column = \"a\", scale = [0, inf] }", &["two finite numbers"]),
             (scale, "{ column = \"a\", scale = [0] }", &["two finite numbers"]),
             (
@@ -86,26 +86,30 @@ fn features() {
             (scale, "{ cross = [\"a\", \"b\"], missing = 1 }", &["`pipeline.features[0].missing`"]),
             (scale, "{ column = \"a\", onehot = 0 }", &["`pipeline.features[0].onehot` is 0", "1 to 1048576"]),
             (scale, "{ column = \"a\", onehot = [\"x\", \"x\"] }", &["different texts"]),
-            (scale, "{ column = \"a\", bucket = [2, 1] }", &["growing"]),
+            (scale, "{ column = \"a\", bucket = [2, 1] }", &["ascending order"]),
             (scale, "{ column = \"a\", hash = 2000000 }", &["is 2000000", "1 to 1048576"]),
-            (scale, "{ sql = \"a\", scale = [0, 1] }", &["`pipeline.features[0].name` is missing", "none by itself"]),
+            (scale, "{ sql = \"a\", scale = [0, 1] }", &["`pipeline.features[0].name` is missing", "no default name"]),
             (
                 scale,
                 "{ column = \"hour\", onehot = 5 }",
                 &["`pipeline.features[1].name` is \"hour\"", "no other feature"],
             ),
-            (scale, "{ cross = [\"a\", \"b\"] }", &["line 10", "two features above it"]),
+            (scale, "{ cross = [\"a\", \"b\"] }", &["line 10", "two earlier features"]),
             (scale, "{ cross = [\"a\"], column = \"b\" }", &["`pipeline.features[0].column`", "left out"]),
             (scale, "5", &["line 9", "a list of tables"]),
             (", keys = 24", "", &["line 12", "`pipeline.features[2].keys` is missing"]),
-            (", bounds = [0, 100]", ", hash = 5", &["`pipeline.features[2].hash`", "one by itself"]),
+            (
+                ", bounds = [0, 100]",
+                ", hash = 5",
+                &["`pipeline.features[2].hash`", "takes group_mean, by, keys and bounds"],
+            ),
         ],
     );
     check(
         CLICKS,
         &[
             ("cross = [\"device\", \"price\"]", "cross = [\"device\", \"site_x_device\"]", &["encoded by onehot"]),
-            ("cross = [\"device\", \"price\"]", "cross = [\"device\", \"device\"]", &["two features"]),
+            ("cross = [\"device\", \"price\"]", "cross = [\"device\", \"device\"]", &["two earlier features"]),
         ],
     );
     let many = CLICKS.replace("hash = 1024", "hash = 1048576").replace("hash = 4096", "");
@@ -147,11 +151,11 @@ fn training() {
     check(
         MEDIAN,
         &[
-            ("at = [0.5, 0.9]", "at = [0.9, 0.5]", &["growing"]),
+            ("at = [0.5, 0.9]", "at = [0.9, 0.5]", &["ascending order"]),
             ("at = [0.5, 0.9]", "at = [1]", &["between 0 and 1"]),
             ("at = [0.5, 0.9]", "by = \"hour\"", &["`train.by`", "no such key"]),
             ("stream = \"taxi\"", "stream = \"taxi\"\nlabel = \"x\"", &["`pipeline.label`", "left out"]),
-            ("metric = \"precision\"", "metric = \"mse\"\nbound = 1", &["\"precision\" for what [train] says"]),
+            ("metric = \"precision\"", "metric = \"mse\"\nbound = 1", &["\"precision\" for this kind of [train]"]),
         ],
     );
     check(
@@ -173,8 +177,8 @@ fn validation() {
             ("target = 0.0024", "target = 1.0", &["line 20", "`validate.target` is 1.0", "below `bound`"]),
             ("target = 0.0024", "target = 0", &["above 0"]),
             ("target = 0.0024", "", &["line 18", "`validate.target` is missing"]),
-            ("target = 0.0024", "target = 0.1\nbetter_than = \"x\"", &["`validate.target`", "takes its place"]),
-            ("target = 0.0024", "target = 0.1\nmargin = 0.1", &["`validate.margin`", "belongs to better_than"]),
+            ("target = 0.0024", "target = 0.1\nbetter_than = \"x\"", &["`validate.target`", "replaces the target"]),
+            ("target = 0.0024", "target = 0.1\nmargin = 0.1", &["`validate.margin`", "needs better_than"]),
             ("target = 0.0024", "better_than = \"\"", &["alias"]),
             ("bound = 1.0", "", &["`validate.bound` is missing", "one row's loss"]),
             ("confidence = 0.95", "confidence = 95", &["`validate.confidence` is 95", "between 0 and 1"]),
@@ -185,14 +189,14 @@ fn validation() {
                 "metric = \"absolute\"\nreject = true",
                 &["`validate.reject` is true", "mse", "accuracy"],
             ),
-            ("metric = \"mse\"", "metric = \"accuracy\"", &["`validate.bound`", "no loss"]),
+            ("metric = \"mse\"", "metric = \"accuracy\"", &["`validate.bound`", "not a loss"]),
         ],
     );
     let open = TAXI.replace("[validate]\nmetric = \"mse\"\ntarget = 0.0024\nbound = 1.0\nconfidence = 0.95\n", "");
     let error = Pipeline::parse(&open).expect_err("a model without a target").to_string();
-    assert!(error.contains("`validate` is missing") && error.contains("meets a target"), "{error}");
-    check(MEDIAN, &[("target = 0.5", "better_than = \"old\"", &["no predecessor"])]);
-    check(OWN, &[("metric = \"absolute\"", "metric = \"log_loss\"", &["`pipeline.label`", "about classes"])]);
+    assert!(error.contains("`validate` is missing") && error.contains("reaches a target"), "{error}");
+    check(MEDIAN, &[("target = 0.5", "better_than = \"old\"", &["not a baseline model"])]);
+    check(OWN, &[("metric = \"absolute\"", "metric = \"log_loss\"", &["`pipeline.label`", "for classification"])]);
 }
 
 #[test]
@@ -210,8 +214,8 @@ fn budgets_and_adaptation() {
             (split, "split = { features = 0.3, train = 0.8 }", &["line 28", "`budget.split`", "at most 1"]),
             (split, "split = { features = 1 }", &["`budget.split`", "above 0"]),
             (split, "split = { train = 1.1 }", &["`budget.split.train` is 1.1"]),
-            (split, "split = { validate = 0 }", &["`budget.split.validate` is 0", "does nothing"]),
-            (split, "split = { features = 0 }", &["`budget.split.features` is 0", "does nothing"]),
+            (split, "split = { validate = 0 }", &["`budget.split.validate` is 0", "needs budget"]),
+            (split, "split = { features = 0 }", &["`budget.split.features` is 0", "needs budget"]),
             (split, "split = { reject = 0.1 }", &["`budget.split.reject`", "reject = true"]),
             (split, "split = { trian = 0.8 }", &["did you mean `train`?"]),
         ],
@@ -222,14 +226,17 @@ fn budgets_and_adaptation() {
             ("[adapt]", "[adapt]\nepsilon0 = 0.1", &["no key `adapt.epsilon0`"]),
             ("strategy = \"conserve\"", "strategy = \"frugl\"", &["did you mean \"frugal\"?"]),
             ("mode = \"aggressive\"", "mode = 1", &["\"conserve\" or \"aggressive\""]),
-            ("attempts = 8", "", &["`adapt.attempts` is missing", "divided by it"]),
+            ("attempts = 8", "", &["`adapt.attempts` is missing", "divides the risk by it"]),
             ("attempts = 8", "attempts = 0", &["`adapt.attempts` is 0"]),
             ("data_doublings = 3", "data_doublings = 31", &["0 to 30"]),
             ("timeout = \"2w\"", "timeout = \"soon\"", &["`adapt.timeout` is \"soon\""]),
             ("[adapt]", "[budget]\nsplit = { features = 0.1 }\n[adapt]", &["`budget.split.features`", "no feature"]),
         ],
     );
-    check(MEDIAN, &[("[validate]", "[budget]\nsplit = { validate = 0.5 }\n[validate]", &["nothing is tested"])]);
+    check(
+        MEDIAN,
+        &[("[validate]", "[budget]\nsplit = { validate = 0.5 }\n[validate]", &["no validation on the test lane"])],
+    );
 }
 
 /// Shares are exact decimals: ten tenths are one.

@@ -1,4 +1,4 @@
-//! What a model's graph computes of a row is what the reader computes of it, and what it cannot is refused.
+//! A model's graph computes the same values as the reader, and refuses expressions that it cannot contain.
 
 use std::sync::Arc;
 
@@ -7,10 +7,10 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use sage_engine::read::{Expression, QueryRefusal, formula};
 use sage_kernel::Lane;
-use sage_learn::formula as graph;
-use sage_learn::formula::{Cell, Domain, Formula, Missing};
+use sage_model::formula as graph;
+use sage_model::formula::{Cell, Domain, Formula, Missing};
 
-use crate::yard::{Yard, query};
+use crate::yard::{Fixture, query};
 
 fn schema() -> Schema {
     Schema::new(vec![
@@ -35,7 +35,7 @@ fn columns() -> graph::Schema {
     graph::Schema::new(columns, Vec::new()).expect("columns")
 }
 
-/// A row as cells: time, number, whole number, truth value, text.
+/// A row as cells: time, number, integer, boolean, text.
 fn row(seed: &mut u64) -> Vec<Cell> {
     let mut below = |bound: u64| {
         *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -52,7 +52,7 @@ fn row(seed: &mut u64) -> Vec<Cell> {
 }
 
 fn batch(rows: &[Vec<Cell>]) -> RecordBatch {
-    let whole = |place: usize| rows.iter().map(move |row| if let Cell::Whole(n) = row[place] { Some(n) } else { None });
+    let whole = |index: usize| rows.iter().map(move |row| if let Cell::Whole(n) = row[index] { Some(n) } else { None });
     let number = rows.iter().map(|row| if let Cell::Number(x) = row[1] { Some(x) } else { None });
     let truth = rows.iter().map(|row| if let Cell::Truth(b) = row[3] { Some(b) } else { None });
     let text = rows.iter().map(|row| if let Cell::Text(text) = &row[4] { Some(text.as_str()) } else { None });
@@ -122,17 +122,17 @@ fn the_reader_and_the_graph_agree() {
     let mut seed = 20_261_116;
     println!("seed {seed}");
     let rows: Vec<Vec<Cell>> = (0..600).map(|_| row(&mut seed)).collect();
-    let mut yard = Yard::new(1);
-    yard.write(0, &batch(&rows), &vec![false; rows.len()]);
+    let mut fixture = Fixture::new(1);
+    fixture.write(0, &batch(&rows), &vec![false; rows.len()]);
     let columns = columns();
     for (sqls, truths) in [(NUMBERS, false), (TRUTHS, true)] {
-        let read = yard.records(&schema(), (0, 0), Lane::Train, &query(None, sqls), |record| {
-            (0..sqls.len()).map(|place| record.number(place)).collect::<Vec<Option<f64>>>()
+        let read = fixture.records(&schema(), (0, 0), Lane::Train, &query(None, sqls), |record| {
+            (0..sqls.len()).map(|index| record.number(index)).collect::<Vec<Option<f64>>>()
         });
         let read = read.expect("rows");
-        for (place, sql) in sqls.iter().enumerate() {
+        for (index, sql) in sqls.iter().enumerate() {
             let formula = translated(sql).expect("a formula");
-            let kind = formula.check(&columns).expect("it makes sense");
+            let kind = formula.check(&columns).expect("a valid formula");
             assert_eq!(kind == graph::Kind::Truth, truths, "{sql}");
             for (row, read) in rows.iter().zip(&read) {
                 let found = match formula.evaluate(&columns, row) {
@@ -140,19 +140,19 @@ fn the_reader_and_the_graph_agree() {
                     Cell::Truth(truth) => Some(f64::from(u8::from(truth))),
                     _ => None,
                 };
-                let same = match (found, read[place]) {
+                let same = match (found, read[index]) {
                     (Some(one), Some(other)) => one == other || (one.is_nan() && other.is_nan()),
                     (one, other) => one == other,
                 };
-                assert!(same, "{sql} of {row:?}: {found:?} in the graph, {:?} by the reader", read[place]);
+                assert!(same, "{sql} of {row:?}: {found:?} in the graph, {:?} by the reader", read[index]);
             }
         }
     }
 }
 
-/// What has no counterpart is named, with what there is instead.
+/// A refusal names the unsupported part and the alternatives.
 #[test]
-fn what_a_graph_cannot_hold_is_refused_by_name() {
+fn unsupported_expressions_are_refused_by_name() {
     for (sql, part) in [
         ("upper(kind) = 'RED'", "upper"),
         ("length(kind)", "length"),
@@ -170,6 +170,6 @@ fn what_a_graph_cannot_hold_is_refused_by_name() {
         assert!(named.to_lowercase().contains(&part.to_lowercase()), "{sql}: {refusal}");
         assert!(why.contains("graph"), "{sql}: {refusal}");
     }
-    // What is no expression over the row is refused as everywhere.
+    // Invalid expressions are refused as everywhere.
     assert!(translated("sum(x)").is_err() && translated("nothing + 1").is_err());
 }

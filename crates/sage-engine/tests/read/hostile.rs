@@ -1,8 +1,8 @@
-//! Whatever a row holds, a query gives a value or null: no row can make a reading fail.
+//! For every row a query gives a value or null: no row can make a read fail.
 
 use std::sync::Arc;
 
-use crate::yard::{Yard, query};
+use crate::yard::{Fixture, query};
 use arrow::array::{
     ArrayRef, BooleanArray, Date32Array, Float64Array, Int16Array, Int64Array, RecordBatch, StringArray,
     TimestampMicrosecondArray, TimestampSecondArray, UInt64Array,
@@ -60,10 +60,10 @@ fn extremes() -> RecordBatch {
     let count = 1_200;
     let pick = |row: usize, of: usize| (row % (of + 1) < of).then_some(row % (of + 1));
     let slow = |row: usize, of: usize| pick(row / 13, of);
-    let integer = |row| pick(row, INTEGERS.len()).map(|place| INTEGERS[place]);
+    let integer = |row| pick(row, INTEGERS.len()).map(|index| INTEGERS[index]);
     let columns: Vec<ArrayRef> = vec![
-        Arc::new(Float64Array::from_iter((0..count).map(|row| pick(row, NUMBERS.len()).map(|place| NUMBERS[place])))),
-        Arc::new(Float64Array::from_iter((0..count).map(|row| slow(row, NUMBERS.len()).map(|place| NUMBERS[place])))),
+        Arc::new(Float64Array::from_iter((0..count).map(|row| pick(row, NUMBERS.len()).map(|index| NUMBERS[index])))),
+        Arc::new(Float64Array::from_iter((0..count).map(|row| slow(row, NUMBERS.len()).map(|index| NUMBERS[index])))),
         Arc::new(Int64Array::from_iter((0..count).map(integer))),
         Arc::new(Int64Array::from_iter((0..count).map(|row| slow(row, INTEGERS.len()).map(|at| INTEGERS[at])))),
         Arc::new(Int16Array::from_iter((0..count).map(|row| pick(row, 3).map(|at| [0, i16::MIN, i16::MAX][at])))),
@@ -71,8 +71,8 @@ fn extremes() -> RecordBatch {
         Arc::new(TimestampMicrosecondArray::from_iter((0..count).map(integer))),
         Arc::new(TimestampSecondArray::from_iter((0..count).map(integer)).with_timezone("UTC")),
         Arc::new(Date32Array::from_iter((0..count).map(|row| pick(row, 4).map(|at| [0, i32::MIN, i32::MAX, -1][at])))),
-        Arc::new(StringArray::from_iter((0..count).map(|row| pick(row, TEXTS.len()).map(|place| TEXTS[place])))),
-        Arc::new(BooleanArray::from_iter((0..count).map(|row| pick(row, 2).map(|place| place == 0)))),
+        Arc::new(StringArray::from_iter((0..count).map(|row| pick(row, TEXTS.len()).map(|index| TEXTS[index])))),
+        Arc::new(BooleanArray::from_iter((0..count).map(|row| pick(row, 2).map(|index| index == 0)))),
     ];
     RecordBatch::try_new(Arc::new(schema()), columns).expect("rows")
 }
@@ -147,23 +147,23 @@ const EXPRESSIONS: &[&str] = &[
 
 #[test]
 fn no_value_makes_a_query_fail() {
-    let mut yard = Yard::new(1);
+    let mut fixture = Fixture::new(1);
     let rows = extremes();
-    yard.write(0, &rows, &vec![false; rows.num_rows()]);
+    fixture.write(0, &rows, &vec![false; rows.num_rows()]);
     for sql in EXPRESSIONS {
-        let read = yard.records(&schema(), (0, 0), Lane::Train, &query(None, &[sql]), |_| ());
+        let read = fixture.records(&schema(), (0, 0), Lane::Train, &query(None, &[sql]), |_| ());
         assert_eq!(read.map(|rows| rows.len()), Ok(rows.num_rows()), "{sql}");
     }
     // All of them at once, behind filters.
     for filter in ["x > y", "i / j > 1", "CAST(a AS DOUBLE) < x OR b", "t < z", "NOT b AND extract(year from t) > 1990"]
     {
-        let read = yard.records(&schema(), (0, 0), Lane::Train, &query(Some(filter), EXPRESSIONS), |_| ());
+        let read = fixture.records(&schema(), (0, 0), Lane::Train, &query(Some(filter), EXPRESSIONS), |_| ());
         assert!(read.is_ok(), "{filter}");
     }
 }
 
-/// What could fail for some row is refused for its text, whatever condition stands in front of it: a filter that fails
-/// behind a condition would tell whether a row meets the condition.
+/// An expression that could fail for some row is refused for its text, whatever condition precedes it: a failure behind
+/// a condition would reveal whether a row meets the condition.
 #[test]
 fn a_condition_hides_nothing_from_the_planner() {
     for failing in ["date_part('foo', t) > 0", "CAST('none' AS INT) > 0", "date_trunc('fortnight', t) = t", "a LIKE a"]
@@ -178,7 +178,7 @@ fn a_condition_hides_nothing_from_the_planner() {
     }
 }
 
-/// The values of operations that are errors, or integers, in other SQL engines.
+/// The values of operations that are errors or integers in other SQL engines.
 #[test]
 fn the_values_are_those_of_real_numbers() {
     let rows = {
@@ -192,8 +192,8 @@ fn the_values_are_those_of_real_numbers() {
         let columns = columns.into_iter().chain(whole.columns()[4..].iter().map(|column| column.slice(0, 3)));
         RecordBatch::try_new(Arc::new(schema()), columns.collect()).expect("rows")
     };
-    let mut yard = Yard::new(1);
-    yard.write(0, &rows, &[false; 3]);
+    let mut fixture = Fixture::new(1);
+    fixture.write(0, &rows, &[false; 3]);
     for (sql, expected) in [
         ("i / j", [Some(3.5), Some(9_223_372_036_854_775_808.0), None]),
         ("i % j", [Some(1.0), Some(0.0), None]),
@@ -205,7 +205,7 @@ fn the_values_are_those_of_real_numbers() {
         ("coalesce(x, y)", [Some(-4.0), Some(0.0), Some(1.0)]),
         ("CAST(CAST(i AS INT) AS DOUBLE)", [Some(7.0), None, None]),
     ] {
-        let found = yard.records(&schema(), (0, 0), Lane::Train, &query(None, &[sql]), |record| record.number(0));
+        let found = fixture.records(&schema(), (0, 0), Lane::Train, &query(None, &[sql]), |record| record.number(0));
         assert_eq!(found, Ok(expected.to_vec()), "{sql}");
     }
 }

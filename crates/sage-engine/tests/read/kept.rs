@@ -1,17 +1,18 @@
-//! Sums that are kept: a block is read once, and what comes of its sums is what comes of its rows, bit for bit.
+//! Cached block summaries: a block is read once, and its summaries give the same results as its rows, bit for bit.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-use crate::yard::{Yard, by_user, key, query};
+use crate::yard::{Fixture, by_user, key, query};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field as Column, Schema};
-use sage_engine::blocks::KeptSums;
+use sage_engine::blocks::SummaryCache;
 use sage_engine::read::{
-    Batch, Keep, Keeping, Prepared, Query, ReadError, Row, Sums, Unit, encoded, open, open_summed, prepare, tag,
+    Batch, PreparedQuery, Query, ReadError, Row, SummaryCacheAccess, SummaryPlan, SummaryRetention, Unit, encode_batch,
+    open, open_summed, prepare, tag,
 };
 use sage_kernel::noise::SeededNoise;
-use sage_kernel::{Cost, Door, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, SummaryKey, TableNoise};
+use sage_kernel::{AccessMode, Cost, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, SummaryKey, TableNoise};
 use sage_learn::encode::{
     Categories, Encoded, Encoding, Field, FieldKind, Key, KeyKind, Label, LabelKind, Scale, Span, Stated,
 };
@@ -42,21 +43,21 @@ fn rows(first: i64, count: i64) -> RecordBatch {
 }
 
 /// Blocks of a few thousand rows, the second in two parts.
-fn yard() -> Yard {
-    let mut yard = Yard::counting_by(Rule::Renyi, "20", BLOCKS);
-    for (place, block) in [0, 1, 1, 2, 3, 4].into_iter().enumerate() {
-        let count = 2_000 + 300 * place as i64;
-        let coins: Vec<bool> = (0..count).map(|row| row % 9 == 0).collect();
-        yard.write(block, &rows(10_000 * place as i64, count), &coins);
+fn fixture() -> Fixture {
+    let mut fixture = Fixture::counting_by(Rule::Renyi, "20", BLOCKS);
+    for (index, block) in [0, 1, 1, 2, 3, 4].into_iter().enumerate() {
+        let count = 2_000 + 300 * index as i64;
+        let in_test_lane: Vec<bool> = (0..count).map(|row| row % 9 == 0).collect();
+        fixture.write(block, &rows(10_000 * index as i64, count), &in_test_lane);
     }
-    yard
+    fixture
 }
 
 fn asked(filter: Option<&str>) -> Query {
     query(filter, &["number % 5", "value", "value / 101"])
 }
 
-/// Five categories, and a number where there is one among the features.
+/// Five categories, and optionally a number.
 fn encoding(with_number: bool, top: f64) -> Encoding {
     let kind = KeyKind::OneOf(Categories::Integers((0..5).collect()));
     let category = FieldKind::Category(Key { column: 0, kind });
@@ -68,7 +69,7 @@ fn encoding(with_number: bool, top: f64) -> Encoding {
     Encoding::new(Stated { fields, label }).expect("an encoding")
 }
 
-/// How a linear model is fitted to sums of blocks.
+/// Fits a linear model to block summaries.
 struct Fit {
     query: Query,
     unit: Unit,
@@ -90,55 +91,57 @@ impl Fit {
         AdaSsp::new(self.encoding.layout(), (0.0, 1.0), sigma, Ridge::Adaptive).expect("a learner")
     }
 
-    fn permit(&self, yard: &mut Yard, blocks: (u32, u32), lanes: &[Lane]) -> Permit {
+    fn permit(&self, fixture: &mut Fixture, blocks: (u32, u32), lanes: &[Lane]) -> Permit {
         let cost = Cost::new(self.learner().mechanisms()).expect("a cost");
-        yard.permit_for(&cost, blocks, lanes, Door::Enforced)
+        fixture.permit_for(&cost, blocks, lanes, AccessMode::Enforced)
     }
 
-    fn prepared(&self) -> Prepared {
+    fn prepared(&self) -> PreparedQuery {
         prepare(&schema(), &self.query).expect("allowed")
     }
 
-    /// A session on these blocks and lanes whose train lane is summed, and the blocks whose rows were summed for it.
+    /// Opens a session with a summarised train lane, and returns the blocks whose rows were summarised for it.
     fn open(
-        &self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32), lanes: &[Lane],
+        &self, fixture: &mut Fixture, kept: &SummaryCache, blocks: (u32, u32), lanes: &[Lane],
     ) -> Result<(Session<Encoded, SeededNoise>, Vec<u32>), ReadError> {
         let learner = self.learner();
         let read = Mutex::new(Vec::new());
-        let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Encoded]| {
-            assert_eq!(part.0.lane, Lane::Train, "the other lane is not summed");
+        let sum = |permit: &Permit, part: (sage_kernel::BlockPart, _), rows: &[Encoded]| {
+            assert_eq!(part.0.lane, Lane::Train, "the other lane is not summarised");
             read.lock().expect("whole").push(part.0.block.0);
             Ok(learner.summarise(permit, part, rows)?.into_iter().collect::<Vec<Summary>>())
         };
-        let session = self.open_by(yard, kept, blocks, lanes, &sum)?;
+        let session = self.open_by(fixture, kept, blocks, lanes, &sum)?;
         let mut read = read.into_inner().expect("whole");
         read.sort_unstable();
         Ok((session, read))
     }
 
     fn open_by(
-        &self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32), lanes: &[Lane],
-        sum: &sage_engine::read::Summing<'_, Encoded>,
+        &self, fixture: &mut Fixture, kept: &SummaryCache, blocks: (u32, u32), lanes: &[Lane],
+        sum: &sage_engine::read::SummaryFunction<'_, Encoded>,
     ) -> Result<Session<Encoded, SeededNoise>, ReadError> {
-        let (source, prepared, permit) = (yard.source(), self.prepared(), self.permit(yard, blocks, lanes));
+        let (source, prepared, permit) = (fixture.source(), self.prepared(), self.permit(fixture, blocks, lanes));
         let what = format!("{:?} {:?}", self.encoding.stated(), self.learner().moment_bounds());
         let tag = tag(&prepared, &self.query, &self.unit, &what);
-        let keeping = Keeping { sums: kept, key: &self.key, tag, gone: &|_| false };
-        let sums = Sums { lanes: &[Lane::Train], sum, keep: Keep::In(&keeping) };
-        let shape = |batch| encoded(&batch, &self.encoding);
+        let keeping = SummaryCacheAccess { sums: kept, key: &self.key, tag, gone: &|_| false };
+        let sums = SummaryPlan { lanes: &[Lane::Train], sum, keep: SummaryRetention::Cache(&keeping) };
+        let shape = |batch| encode_batch(&batch, &self.encoding);
         open_summed(permit, SeededNoise::new(SEED), &source, &prepared, &self.unit, &shape, &sums)
     }
 
-    /// The bits of the model, and the blocks whose rows were summed for it.
-    fn model(&self, yard: &mut Yard, kept: &KeptSums, blocks: (u32, u32)) -> Result<(Vec<u64>, Vec<u32>), ReadError> {
-        let (session, read) = self.open(yard, kept, blocks, &[Lane::Train])?;
+    /// The bits of the model, and the blocks whose rows were summarised for it.
+    fn model(
+        &self, fixture: &mut Fixture, kept: &SummaryCache, blocks: (u32, u32),
+    ) -> Result<(Vec<u64>, Vec<u32>), ReadError> {
+        let (session, read) = self.open(fixture, kept, blocks, &[Lane::Train])?;
         Ok((self.bits(session), read))
     }
 
-    /// The bits of the model from rows alone: nothing is summed before the session is.
-    fn of_rows(&self, yard: &mut Yard, blocks: (u32, u32)) -> Vec<u64> {
+    /// The bits of the model from rows, without summaries.
+    fn of_rows(&self, fixture: &mut Fixture, blocks: (u32, u32)) -> Vec<u64> {
         let (_folder, nothing) = kept();
-        let session = self.open_by(yard, &nothing, blocks, &[Lane::Train], &|_, _, _| Ok(Vec::new()));
+        let session = self.open_by(fixture, &nothing, blocks, &[Lane::Train], &|_, _, _| Ok(Vec::new()));
         self.bits(session.expect("reads"))
     }
 
@@ -149,20 +152,20 @@ impl Fit {
     }
 }
 
-fn kept() -> (TempDir, KeptSums) {
+fn kept() -> (TempDir, SummaryCache) {
     let folder = TempDir::new().expect("a folder");
-    let sums = KeptSums::open(folder.path()).expect("a folder in it");
+    let sums = SummaryCache::open(folder.path()).expect("a folder in it");
     (folder, sums)
 }
 
-/// Takes the rows of these blocks away.
-fn take_away(yard: &Yard, blocks: std::ops::Range<u32>) {
+/// Deletes the rows of these blocks.
+fn take_away(fixture: &Fixture, blocks: std::ops::Range<u32>) {
     for block in blocks {
-        std::fs::remove_dir_all(yard.folder.path().join(crate::yard::STREAM).join(key(block))).expect("removed");
+        std::fs::remove_dir_all(fixture.folder.path().join(crate::yard::STREAM).join(key(block))).expect("removed");
     }
 }
 
-/// The files in which the sums of a block are kept.
+/// The files of a block's cached summaries.
 fn files(folder: &TempDir, block: u32) -> Vec<PathBuf> {
     let folder = folder.path().join("sums").join(crate::yard::STREAM).join(key(block));
     std::fs::read_dir(folder).map_or_else(|_| Vec::new(), |files| files.flatten().map(|file| file.path()).collect())
@@ -172,48 +175,48 @@ fn files(folder: &TempDir, block: u32) -> Vec<PathBuf> {
 fn a_doubled_window_reads_the_new_blocks_alone() {
     for (with_number, unit) in [(true, Unit::Row), (false, Unit::Row), (true, by_user("user", 3))] {
         let fit = Fit { unit, ..Fit::new(with_number) };
-        let mut yard = yard();
+        let mut fixture = fixture();
         let (_folder, kept) = kept();
-        let (whole, late) = (fit.of_rows(&mut yard, (0, 3)), fit.of_rows(&mut yard, (2, 3)));
-        let (one, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+        let (whole, late) = (fit.of_rows(&mut fixture, (0, 3)), fit.of_rows(&mut fixture, (2, 3)));
+        let (one, read) = fit.model(&mut fixture, &kept, (0, 1)).expect("reads");
         assert_eq!(read, [0, 1]);
-        assert_eq!(one, fit.of_rows(&mut yard, (0, 1)), "seed {SEED}");
-        take_away(&yard, 0..2);
-        let (two, read) = fit.model(&mut yard, &kept, (0, 3)).expect("reads what it needs");
+        assert_eq!(one, fit.of_rows(&mut fixture, (0, 1)), "seed {SEED}");
+        take_away(&fixture, 0..2);
+        let (two, read) = fit.model(&mut fixture, &kept, (0, 3)).expect("reads what it needs");
         assert_eq!(read, [2, 3], "only the new blocks are read");
         assert_eq!(two, whole, "seed {SEED}");
         assert_ne!(two, one);
-        take_away(&yard, 2..4);
-        let (three, read) = fit.model(&mut yard, &kept, (0, 3)).expect("reads nothing");
+        take_away(&fixture, 2..4);
+        let (three, read) = fit.model(&mut fixture, &kept, (0, 3)).expect("reads nothing");
         assert_eq!((three, read), (whole, vec![]));
-        // Sums of blocks that a grant does not cover are not opened, though they lie there.
-        let (four, read) = fit.model(&mut yard, &kept, (2, 3)).expect("reads nothing");
+        // Summaries of blocks that a grant does not cover are not opened, although they are cached.
+        let (four, read) = fit.model(&mut fixture, &kept, (2, 3)).expect("reads nothing");
         assert_eq!((four, read), (late, vec![]));
-        assert!(matches!(fit.model(&mut yard, &kept, (0, 4)), Ok((_, read)) if read == [4]));
+        assert!(matches!(fit.model(&mut fixture, &kept, (0, 4)), Ok((_, read)) if read == [4]));
     }
 }
 
-/// The test lane of an old block is read for every new model; its train lane is not decoded for that.
+/// The test lane of an old block is read for every new model; its train lane is not decoded.
 #[test]
-fn the_lane_that_is_not_summed_is_read_all_the_same() {
+fn a_lane_without_summaries_is_read() {
     let fit = Fit::new(true);
-    let mut yard = yard();
+    let mut fixture = fixture();
     let (_folder, kept) = kept();
-    let whole = fit.of_rows(&mut yard, (0, 3));
-    fit.model(&mut yard, &kept, (0, 1)).expect("reads");
-    let (session, read) = fit.open(&mut yard, &kept, (0, 3), &Lane::BOTH).expect("reads");
+    let whole = fit.of_rows(&mut fixture, (0, 3));
+    fit.model(&mut fixture, &kept, (0, 1)).expect("reads");
+    let (session, read) = fit.open(&mut fixture, &kept, (0, 3), &Lane::BOTH).expect("reads");
     assert_eq!(read, [2, 3]);
     assert_eq!(fit.bits(session), whole);
-    // The grant of one lane opens no sums of the other, and the rows of a lane are not taken from sums.
-    take_away(&yard, 0..1);
-    let missing = fit.open(&mut yard, &kept, (0, 1), &Lane::BOTH).err();
+    // A grant on one lane opens no summaries of the other, and rows of a lane are not replaced by summaries.
+    take_away(&fixture, 0..1);
+    let missing = fit.open(&mut fixture, &kept, (0, 1), &Lane::BOTH).err();
     assert!(matches!(missing, Some(ReadError::Missing { .. })), "{missing:?}");
-    let missing = fit.open(&mut yard, &kept, (0, 1), &[Lane::Test]).err();
+    let missing = fit.open(&mut fixture, &kept, (0, 1), &[Lane::Test]).err();
     assert!(matches!(missing, Some(ReadError::Missing { .. })), "{missing:?}");
 }
 
 #[test]
-fn whatever_is_summed_otherwise_is_read_anew() {
+fn other_computations_read_the_block_again() {
     let fit = Fit::new(true);
     let others = [
         Fit { query: asked(Some("number % 2 = 0")), ..Fit::new(true) },
@@ -223,45 +226,45 @@ fn whatever_is_summed_otherwise_is_read_anew() {
         Fit { unit: by_user("user", 2), ..Fit::new(true) },
         Fit { unit: by_user("user", 3), ..Fit::new(true) },
     ];
-    let mut yard = yard();
+    let mut fixture = fixture();
     let (_folder, kept) = kept();
-    fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    fit.model(&mut fixture, &kept, (0, 1)).expect("reads");
     for other in &others {
-        let (model, read) = other.model(&mut yard, &kept, (0, 1)).expect("reads");
+        let (model, read) = other.model(&mut fixture, &kept, (0, 1)).expect("reads");
         assert_eq!(read, [0, 1], "{:?}", other.query);
-        assert_eq!(model, other.of_rows(&mut yard, (0, 1)));
+        assert_eq!(model, other.of_rows(&mut fixture, (0, 1)));
     }
-    let (_, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads nothing");
-    assert_eq!(read, [0u32; 0], "all of them are kept beside each other");
-    // The same query of another schema is not the same.
+    let (_, read) = fit.model(&mut fixture, &kept, (0, 1)).expect("reads nothing");
+    assert_eq!(read, [0u32; 0], "all of them are cached at the same time");
+    // The same query on another schema is another computation.
     let mut fields: Vec<Column> = schema().fields().iter().map(|field| field.as_ref().clone()).collect();
     fields[2] = fields[2].clone().with_nullable(false);
     let changed = prepare(&Schema::new(fields), &fit.query).expect("allowed");
-    let of = |prepared: &Prepared| tag(prepared, &fit.query, &fit.unit, "sums");
+    let of = |prepared: &PreparedQuery| tag(prepared, &fit.query, &fit.unit, "sums");
     assert_ne!(of(&changed), of(&fit.prepared()));
     assert_ne!(tag(&changed, &fit.query, &fit.unit, "others"), of(&changed));
 }
 
 #[test]
-fn rows_that_come_later_are_not_left_out() {
+fn new_rows_invalidate_the_cache() {
     let fit = Fit::new(true);
-    let mut yard = yard();
+    let mut fixture = fixture();
     let (_folder, kept) = kept();
-    fit.model(&mut yard, &kept, (0, 1)).expect("reads");
-    yard.write(0, &rows(90_000, 500), &[false; 500]);
-    let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    fit.model(&mut fixture, &kept, (0, 1)).expect("reads");
+    fixture.write(0, &rows(90_000, 500), &[false; 500]);
+    let (model, read) = fit.model(&mut fixture, &kept, (0, 1)).expect("reads");
     assert_eq!(read, [0], "the block has other rows now");
-    assert_eq!(model, fit.of_rows(&mut yard, (0, 1)));
-    let (again, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads nothing");
-    assert_eq!((again, read), (model, vec![]), "its sums are kept in the place of the old ones");
+    assert_eq!(model, fit.of_rows(&mut fixture, (0, 1)));
+    let (again, read) = fit.model(&mut fixture, &kept, (0, 1)).expect("reads nothing");
+    assert_eq!((again, read), (model, vec![]), "the new summaries replace the old ones");
 }
 
 #[test]
-fn damaged_sums_are_made_anew() {
+fn damaged_summaries_are_computed_again() {
     let fit = Fit::new(true);
-    let mut yard = yard();
+    let mut fixture = fixture();
     let (folder, kept) = kept();
-    let (whole, _) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    let (whole, _) = fit.model(&mut fixture, &kept, (0, 1)).expect("reads");
     let [file] = &files(&folder, 0)[..] else { panic!("one file") };
     let sound = std::fs::read(file).expect("sums");
     let mut turned = sound.clone();
@@ -270,46 +273,46 @@ fn damaged_sums_are_made_anew() {
     let anothers = std::fs::read(other).expect("sums");
     for bytes in [&turned, &sound[..sound.len() / 2], &[], &anothers] {
         std::fs::write(file, bytes).expect("damaged");
-        let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+        let (model, read) = fit.model(&mut fixture, &kept, (0, 1)).expect("reads");
         assert_eq!((&model, read), (&whole, vec![0]), "seed {SEED}");
-        assert_eq!(std::fs::read(file).expect("sums"), sound, "mended");
+        assert_eq!(std::fs::read(file).expect("sums"), sound, "replaced");
     }
-    // A folder in the way of the file: sums that cannot be kept are made every time.
+    // A folder blocks the path of the file: summaries that cannot be cached are computed every time.
     std::fs::remove_file(file).expect("removed");
     std::fs::create_dir(file).expect("a folder");
     for _ in 0..2 {
-        let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+        let (model, read) = fit.model(&mut fixture, &kept, (0, 1)).expect("reads");
         assert_eq!((&model, read), (&whole, vec![0]));
     }
 }
 
-/// The digest of a file is public arithmetic, so a forger can make one. Without the directory's secret, or with the
-/// sums of another log, the block is read again, and the model is that of its rows.
+/// The digest of a file can be forged. Without the directory's secret, or with the summaries of another log, the block
+/// is read again, and the model is that of its rows.
 #[test]
-fn sums_of_another_directory_or_log_are_made_anew() {
+fn summaries_of_another_directory_or_log_are_computed_again() {
     let fit = Fit::new(true);
-    let mut yard = yard();
+    let mut fixture = fixture();
     let (folder, kept) = kept();
-    let whole = fit.of_rows(&mut yard, (0, 1));
+    let whole = fit.of_rows(&mut fixture, (0, 1));
     let stranger = Fit { key: secret(6), ..Fit::new(true) };
-    stranger.model(&mut yard, &kept, (0, 1)).expect("reads");
-    let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads");
+    stranger.model(&mut fixture, &kept, (0, 1)).expect("reads");
+    let (model, read) = fit.model(&mut fixture, &kept, (0, 1)).expect("reads");
     assert_eq!((&model, read), (&whole, vec![0, 1]), "sealed with another secret");
-    let (model, read) = fit.model(&mut yard, &kept, (0, 1)).expect("reads nothing");
+    let (model, read) = fit.model(&mut fixture, &kept, (0, 1)).expect("reads nothing");
     assert_eq!((&model, read), (&whole, vec![]), "sealed with its own from then on");
     // The same secret, stream, blocks, rows and query in another log.
-    let mut other = Yard::counting_by(Rule::Renyi, "21", BLOCKS);
-    std::mem::swap(&mut other.folder, &mut yard.folder);
-    other.parts.clone_from(&yard.parts);
+    let mut other = Fixture::counting_by(Rule::Renyi, "21", BLOCKS);
+    std::mem::swap(&mut other.folder, &mut fixture.folder);
+    other.parts.clone_from(&fixture.parts);
     let (model, read) = fit.model(&mut other, &kept, (0, 1)).expect("reads");
     assert_eq!((model, read), (whole, vec![0, 1]), "sealed for another log");
     drop(folder);
 }
 
-/// Tables of groups as well: from rows, from sums that are made, and from sums that lie there, under one noise.
+/// Group tables from rows, from new summaries and from cached summaries are equal under the same noise.
 #[test]
-fn a_table_of_kept_sums_is_that_of_rows() {
-    let mut yard = yard();
+fn a_table_from_cached_summaries_equals_that_from_rows() {
+    let mut fixture = fixture();
     let (_folder, kept) = kept();
     let noise = TableNoise::Laplace(Epsilon::cost("1").expect("a loss"));
     let group = GroupBy { keys: 5, bounds: (0.0, 100.0), noise };
@@ -321,20 +324,20 @@ fn a_table_of_kept_sums_is_that_of_rows() {
     let query = asked(None);
     let prepared = prepare(&schema(), &query).expect("allowed");
     let tag = tag(&prepared, &query, &Unit::Row, "means by group");
-    let keeping = Keeping { sums: &kept, key: &secret(5), tag, gone: &|_| false };
-    let sum = |permit: &Permit, part: (sage_kernel::Part, _), rows: &[Batch]| {
+    let keeping = SummaryCacheAccess { sums: &kept, key: &secret(5), tag, gone: &|_| false };
+    let sum = |permit: &Permit, part: (sage_kernel::BlockPart, _), rows: &[Batch]| {
         Ok(group.summarise(permit, part, rows, value)?.into_iter().collect::<Vec<Summary>>())
     };
-    let permit = |yard: &mut Yard, blocks| yard.permit_at("1", blocks, &[Lane::Train], Door::Enforced);
-    let source = yard.source();
-    let session = open(permit(&mut yard, (0, 3)), SeededNoise::new(SEED), &source, &prepared, &Unit::Row);
+    let permit = |fixture: &mut Fixture, blocks| fixture.permit_at("1", blocks, &[Lane::Train], AccessMode::Enforced);
+    let source = fixture.source();
+    let session = open(permit(&mut fixture, (0, 3)), SeededNoise::new(SEED), &source, &prepared, &Unit::Row);
     let from_rows = bits(&mut session.expect("reads"));
     for (blocks, gone) in [((0, 1), 0..2), ((0, 3), 2..4), ((0, 3), 4..5)] {
-        let sums = Sums { lanes: &[Lane::Train], sum: &sum, keep: Keep::In(&keeping) };
-        let (permit, random) = (permit(&mut yard, blocks), SeededNoise::new(SEED));
+        let sums = SummaryPlan { lanes: &[Lane::Train], sum: &sum, keep: SummaryRetention::Cache(&keeping) };
+        let (permit, random) = (permit(&mut fixture, blocks), SeededNoise::new(SEED));
         let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &|batch| batch, &sums);
         let found = bits(&mut session.expect("reads what it needs"));
         assert_eq!(found == from_rows, blocks == (0, 3), "seed {SEED}");
-        take_away(&yard, gone);
+        take_away(&fixture, gone);
     }
 }

@@ -1,4 +1,4 @@
-//! Reading: what SQL is allowed, what is opened, what comes out, and that no row can make it fail.
+//! Reading: the allowed SQL, the opened files, the values, and that no row can cause a failure.
 
 mod blocks;
 mod formula;

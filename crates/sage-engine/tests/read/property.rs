@@ -1,4 +1,4 @@
-//! What the reader computes is what a plain program computes, one row at a time.
+//! The reader computes the same values as a plain program, row by row.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch, StringArray,
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
 use sage_kernel::Lane;
 
-use crate::yard::{Yard, query};
+use crate::yard::{Fixture, query};
 
 fn schema() -> Schema {
     Schema::new(vec![
@@ -17,7 +17,7 @@ fn schema() -> Schema {
     ])
 }
 
-/// One row, as a plain program holds it.
+/// One row of the plain program.
 #[derive(Clone, Debug)]
 struct Plain {
     time: i64,
@@ -26,9 +26,9 @@ struct Plain {
     text: Option<&'static str>,
 }
 
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn below(&mut self, bound: u64) -> u64 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) % bound
@@ -66,7 +66,7 @@ const COLUMNS: &[&str] = &[
     "n",
 ];
 
-/// SQL's OR of truths that may be unknown.
+/// SQL's three-valued OR.
 fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     match (one, other) {
         (Some(true), _) | (_, Some(true)) => Some(true),
@@ -75,7 +75,7 @@ fn either(one: Option<bool>, other: Option<bool>) -> Option<bool> {
     }
 }
 
-/// What the query makes of a row: nothing if the filter leaves it out.
+/// The query's output for a row; `None` if the filter excludes it.
 type Values = (Option<f64>, Option<f64>, Option<i64>, Option<String>, Option<bool>, Option<f64>, Option<i64>);
 
 fn plain(row: &Plain) -> Option<Values> {
@@ -106,16 +106,16 @@ fn plain(row: &Plain) -> Option<Values> {
 fn a_plain_program_computes_the_same() {
     let seed = std::env::var("SAGE_SEED").ok().and_then(|text| text.parse().ok()).unwrap_or(0x5a6e_0003);
     println!("SAGE_SEED={seed}");
-    let mut dice = Dice(seed);
+    let mut random = Random(seed);
     for count in [0, 1, 7, 300, 20_000] {
-        let rows: Vec<Plain> = (0..count).map(|_| dice.row()).collect();
-        let coins: Vec<bool> = (0..count).map(|_| dice.below(10) == 0).collect();
-        let mut yard = Yard::new(1);
-        yard.write(0, &batch(&rows), &coins);
+        let rows: Vec<Plain> = (0..count).map(|_| random.row()).collect();
+        let in_test_lane: Vec<bool> = (0..count).map(|_| random.below(10) == 0).collect();
+        let mut fixture = Fixture::new(1);
+        fixture.write(0, &batch(&rows), &in_test_lane);
         for lane in Lane::BOTH {
-            let expected = rows.iter().zip(&coins).filter(|(_, test)| **test == (lane == Lane::Test));
+            let expected = rows.iter().zip(&in_test_lane).filter(|(_, test)| **test == (lane == Lane::Test));
             let expected: Vec<Values> = expected.filter_map(|(row, _)| plain(row)).collect();
-            let found = yard.records(&schema(), (0, 0), lane, &query(Some(FILTER), COLUMNS), |record| {
+            let found = fixture.records(&schema(), (0, 0), lane, &query(Some(FILTER), COLUMNS), |record| {
                 let text = record.text(3).map(str::to_owned);
                 let numbers = (record.number(0), record.number(1), record.integer(2));
                 (numbers.0, numbers.1, numbers.2, text, record.boolean(4), record.number(5), record.integer(6))

@@ -1,4 +1,4 @@
-//! Real rows: what the reader computes is what a plain loop over the file computes.
+//! Real rows: the reader computes the same values as a plain loop over the file.
 
 use arrow::array::AsArray;
 use arrow::array::{Array, RecordBatch};
@@ -7,7 +7,7 @@ use arrow::datatypes::{DataType, Float64Type, Int64Type, Schema};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use sage_kernel::Lane;
 
-use crate::yard::{Yard, query};
+use crate::yard::{Fixture, query};
 
 const FILTER: &str = "trip_distance > 0 AND trip_distance < 100 AND payment_type IN (1, 2)";
 const COLUMNS: [&str; 3] = [
@@ -19,7 +19,7 @@ const COLUMNS: [&str; 3] = [
 #[test]
 fn the_green_taxis_of_2023() {
     let Some(folder) = std::env::var_os("SAGE_DATA") else {
-        println!("SAGE_DATA is not set: the test on real taxi rides was left out");
+        println!("SAGE_DATA is not set: the test on real taxi rides is skipped");
         return;
     };
     let path = std::path::Path::new(&folder).join("taxi_green_2023.parquet");
@@ -28,12 +28,12 @@ fn the_green_taxis_of_2023() {
     let batches: Vec<_> = reader.map(|batch| batch.expect("rows")).collect();
     let rows = concat_batches(&batches[0].schema(), &batches).expect("one schema");
     let schema: Schema = rows.schema().as_ref().clone();
-    let mut yard = Yard::new(1);
-    yard.write(0, &rows, &vec![false; rows.num_rows()]);
+    let mut fixture = Fixture::new(1);
+    fixture.write(0, &rows, &vec![false; rows.num_rows()]);
     let asked = query(Some(FILTER), &COLUMNS);
-    let record = |record: sage_engine::read::Record<'_>| [0, 1, 2].map(|place| record.number(place).unwrap_or(0.0));
-    let found = yard.records(&schema, (0, 0), Lane::Train, &asked, record).expect("reads");
-    let sums = [0, 1, 2].map(|place| found.iter().map(|values| values[place]).sum::<f64>());
+    let record = |record: sage_engine::read::Record<'_>| [0, 1, 2].map(|index| record.number(index).unwrap_or(0.0));
+    let found = fixture.records(&schema, (0, 0), Lane::Train, &asked, record).expect("reads");
+    let sums = [0, 1, 2].map(|index| found.iter().map(|values| values[index]).sum::<f64>());
 
     let expected = plain(&rows);
     assert_eq!(found.len(), expected.len());

@@ -1,4 +1,4 @@
-//! What SQL a pipeline may write: a table of texts, each allowed or refused with its part named.
+//! The SQL that a pipeline may use: a table of texts, each allowed or refused with the offending part.
 
 use crate::yard::{query, refusal};
 use arrow::datatypes::{DataType, Field, Schema, TimeUnit};
@@ -75,7 +75,7 @@ const ALLOWED: &[&str] = &[
     "isnan(distance)",
 ];
 
-/// What is refused, and what the refusal must name.
+/// Refused texts, and the part that the refusal must name.
 const REFUSED: &[(&str, &str)] = &[
     ("sum(distance)", "sum"),
     ("count(*)", "count"),
@@ -84,10 +84,10 @@ const REFUSED: &[(&str, &str)] = &[
     ("row_number() OVER (ORDER BY pickup)", "row_number"),
     ("lag(distance) OVER (ORDER BY pickup)", "lag"),
     ("sum(distance) OVER ()", "sum"),
-    ("(SELECT 1)", "query in a query"),
-    ("EXISTS (SELECT 1)", "query in a query"),
-    ("distance IN (SELECT 1)", "query in a query"),
-    ("distance > ANY (SELECT 1)", "query in a query"),
+    ("(SELECT 1)", "subquery"),
+    ("EXISTS (SELECT 1)", "subquery"),
+    ("distance IN (SELECT 1)", "subquery"),
+    ("distance > ANY (SELECT 1)", "subquery"),
     ("(SELECT max(distance) FROM rides)", "rides"),
     ("random()", "random"),
     ("distance + random()", "random"),
@@ -148,7 +148,7 @@ const REFUSED: &[(&str, &str)] = &[
 ];
 
 #[test]
-fn what_is_row_by_row_is_allowed() {
+fn row_wise_expressions_are_allowed() {
     for sql in ALLOWED {
         assert_eq!(refusal(&schema(), sql), None, "{sql}");
     }
@@ -158,11 +158,11 @@ fn what_is_row_by_row_is_allowed() {
 fn everything_else_is_refused_by_name() {
     let mut wrong = Vec::new();
     for (sql, named) in REFUSED {
-        let told = refusal(&schema(), sql).map_or_else(|| "allowed".to_owned(), |refusal| refusal.to_string());
-        println!("{sql}\n    {told}");
-        let one_line = !told.contains('\n') && told.len() < 800;
-        if !(told.starts_with("c0: ") && told.contains(named) && one_line) {
-            wrong.push(format!("{sql}: {told}"));
+        let message = refusal(&schema(), sql).map_or_else(|| "allowed".to_owned(), |refusal| refusal.to_string());
+        println!("{sql}\n    {message}");
+        let one_line = !message.contains('\n') && message.len() < 800;
+        if !(message.starts_with("c0: ") && message.contains(named) && one_line) {
+            wrong.push(format!("{sql}: {message}"));
         }
     }
     assert!(wrong.is_empty(), "{wrong:#?}");
@@ -196,12 +196,16 @@ fn every_column_has_a_name_of_its_own() {
     let prepared = prepare(&schema(), &named(&["a", "b"])).expect("two names");
     assert_eq!(prepared.names(), ["a", "b"]);
     let own = Schema::new(vec![Field::new("_lane", DataType::Boolean, false)]);
-    assert_eq!(refusal(&own, "1"), Some(QueryRefusal::Name { name: "_lane".to_owned() }), "the lanes' column is ours");
+    assert_eq!(
+        refusal(&own, "1"),
+        Some(QueryRefusal::Name { name: "_lane".to_owned() }),
+        "the lane column is reserved"
+    );
 }
 
 /// Expressions whose evaluation would take very long are refused before they are planned.
 #[test]
-fn what_grows_out_of_bounds_is_refused() {
+fn oversized_expressions_are_refused() {
     let nest = |open: &str, close: &str, depth: usize| format!("{}distance{}", open.repeat(depth), close.repeat(depth));
     for sql in [
         nest("coalesce(", ", 1)", 12),

@@ -1,17 +1,19 @@
-//! Blocks that are summed as they are read: the session answers as one on their rows does, and nothing else.
+//! Sessions on block summaries: they give the same results as sessions on rows, and nothing else.
 
 use std::sync::Arc;
 
-use crate::yard::{Yard, by_user, query};
+use crate::yard::{Fixture, by_user, query};
 use arrow::array::{ArrayRef, Float64Array, Int64Array, RecordBatch};
 use arrow::datatypes::{DataType, Field, Schema};
-use sage_engine::read::{Batch, Keep, ReadError, Row, Summing, Sums, Unit, open, open_summed, prepare};
+use sage_engine::read::{
+    Batch, ReadError, Row, SummaryFunction, SummaryPlan, SummaryRetention, Unit, open, open_summed, prepare,
+};
 use sage_kernel::noise::SecureNoise;
-use sage_kernel::{Door, Epsilon, Lane, SessionError, TableNoise};
+use sage_kernel::{AccessMode, Epsilon, Lane, SessionError, TableNoise};
 use sage_learn::statistics::{GroupBy, StatisticError};
 
-/// So little noise that one row more or less would show: beyond 0.05 rows with a chance of e^-50.
-const LOUD: &str = "1000";
+/// An ε so large that one row would be visible: the noise exceeds 0.05 rows with probability e^-50.
+const LARGE_EPSILON: &str = "1000";
 const TOLERANCE: f64 = 0.05;
 
 fn schema() -> Schema {
@@ -35,51 +37,51 @@ fn rows(numbers: std::ops::Range<i64>) -> RecordBatch {
 }
 
 /// Five blocks, one of them in two parts, one of them larger than a batch, one empty of test rows, one without a file.
-fn yard() -> Yard {
-    let mut yard = Yard::new(6);
+fn fixture() -> Fixture {
+    let mut fixture = Fixture::new(6);
     let mut first = 0;
     for (block, count) in [(0, 700), (0, 300), (1, 40_000), (2, 1), (3, 500), (5, 900)] {
-        let coins: Vec<bool> = (0..count).map(|place| block != 3 && place % 7 == 0).collect();
-        yard.write(block, &rows(first..first + count), &coins);
+        let in_test_lane: Vec<bool> = (0..count).map(|index| block != 3 && index % 7 == 0).collect();
+        fixture.write(block, &rows(first..first + count), &in_test_lane);
         first += count;
     }
-    yard
+    fixture
 }
 
 fn value(row: Row<'_>) -> Option<(u32, f64)> {
     Some((u32::try_from(row.integer(0)?).ok()?, row.number(1)?))
 }
 
-/// Rows as they are read.
+/// The identity conversion.
 const fn same(batch: Batch) -> Batch {
     batch
 }
 
-/// Both lanes summed, for one session.
-const fn once<'a>(sum: &'a Summing<'a, Batch>) -> Sums<'a, Batch> {
-    Sums { lanes: &Lane::BOTH, sum, keep: Keep::Nothing }
+/// Summarises both lanes for one session.
+const fn once<'a>(sum: &'a SummaryFunction<'a, Batch>) -> SummaryPlan<'a, Batch> {
+    SummaryPlan { lanes: &Lane::BOTH, sum, keep: SummaryRetention::Discard }
 }
 
 #[test]
-fn sums_answer_as_rows_do() {
-    let mut yard = yard();
-    let noise = TableNoise::Laplace(Epsilon::cost(LOUD).expect("a loss"));
+fn summaries_give_the_results_of_rows() {
+    let mut fixture = fixture();
+    let noise = TableNoise::Laplace(Epsilon::cost(LARGE_EPSILON).expect("a loss"));
     let group = GroupBy { keys: 5, bounds: (-100.0, 5_000.0), noise };
     let of_rows = ["number % 6", "CASE WHEN value <> 5 THEN value * 2 END"];
-    // Every grant draws anew which records of a user are kept, so here they are all alike.
+    // Every grant samples the records of a user anew, so the records of a user are equal here.
     let of_users = ["user % 6", "CASE WHEN user <> 5 THEN user * 20 END"];
     for filter in [None, Some("number % 3 > 0")] {
         for (unit, columns) in [(Unit::Row, of_rows), (by_user("user", 3), of_users)] {
-            let asked = query(filter, &columns);
+            let filtered = query(filter, &columns);
             for blocks in [(0, 5), (2, 3), (4, 4)] {
-                let prepared = prepare(&schema(), &asked).expect("allowed");
-                let source = yard.source();
+                let prepared = prepare(&schema(), &filtered).expect("allowed");
+                let source = fixture.source();
                 let mut lanes = Vec::new();
                 for lane in Lane::BOTH {
                     let noise = || SecureNoise::new().expect("randomness");
-                    let permit = yard.permit_at(LOUD, blocks, &[lane], Door::Enforced);
+                    let permit = fixture.permit_at(LARGE_EPSILON, blocks, &[lane], AccessMode::Enforced);
                     let mut from_rows = open(permit, noise(), &source, &prepared, &unit).expect("reads");
-                    let permit = yard.permit_at(LOUD, blocks, &[lane], Door::Enforced);
+                    let permit = fixture.permit_at(LARGE_EPSILON, blocks, &[lane], AccessMode::Enforced);
                     let sum = |permit: &_, part, rows: &[Batch]| {
                         Ok(group.summarise(permit, part, rows, value)?.into_iter().collect())
                     };
@@ -91,7 +93,7 @@ fn sums_answer_as_rows_do() {
                         let near = (one.count - other.count).abs() < TOLERANCE;
                         assert!(near && (one.sum - other.sum).abs() < 5_100.0 * TOLERANCE, "{one:?} {other:?}");
                     }
-                    // The charge was for one table, from sums as from rows.
+                    // The charge is for one table, from summaries as from rows.
                     let again = group.run(&mut from_sums, lane, 0.05, value).err();
                     assert_eq!(again, Some(StatisticError::Session(SessionError::NotCovered)));
                     lanes.push(rows.iter().map(|group| group.count).sum::<f64>());
@@ -102,31 +104,31 @@ fn sums_answer_as_rows_do() {
     }
 }
 
-/// Rows that are gone answer nothing else, and cannot be shown.
+/// Without rows, a session computes nothing else and shows no rows.
 #[test]
-fn sums_answer_what_they_were_made_for() {
-    let mut yard = yard();
-    let noise = TableNoise::Laplace(Epsilon::cost(LOUD).expect("a loss"));
+fn summaries_serve_their_computation_only() {
+    let mut fixture = fixture();
+    let noise = TableNoise::Laplace(Epsilon::cost(LARGE_EPSILON).expect("a loss"));
     let group = GroupBy { keys: 5, bounds: (0.0, 1.0), noise };
     let prepared = prepare(&schema(), &query(None, &["number", "value"])).expect("allowed");
-    let source = yard.source();
+    let source = fixture.source();
     let sum = |permit: &_, part, rows: &[Batch]| Ok(group.summarise(permit, part, rows, value)?.into_iter().collect());
     for other in [GroupBy { keys: 4, ..group }, GroupBy { bounds: (0.0, 2.0), ..group }] {
-        let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], Door::Enforced);
+        let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], AccessMode::Enforced);
         let random = SecureNoise::new().expect("randomness");
         let mut session =
             open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum)).expect("reads");
         let answer = other.run(&mut session, Lane::Train, 0.05, value).err();
         assert!(matches!(answer, Some(StatisticError::Session(SessionError::Parameter(_)))), "{answer:?}");
     }
-    let permit = yard.permit_at(LOUD, (0, 1), &Lane::BOTH, crate::yard::declared_door());
+    let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &Lane::BOTH, crate::yard::declared_door());
     let random = SecureNoise::new().expect("randomness");
     let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum)).expect("reads");
-    assert!(session.into_declared().is_err());
-    // What cannot be summed is not read in silence.
+    assert!(session.into_attested().is_err());
+    // A summary function that fails makes the read fail.
     let wrong = GroupBy { keys: 0, ..group };
     let sum = |permit: &_, part, rows: &[Batch]| Ok(wrong.summarise(permit, part, rows, value)?.into_iter().collect());
-    let permit = yard.permit_at(LOUD, (0, 1), &[Lane::Train], Door::Enforced);
+    let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], AccessMode::Enforced);
     let random = SecureNoise::new().expect("randomness");
     let opened = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum));
     assert_eq!(opened.err(), Some(ReadError::Failed));

@@ -1,10 +1,10 @@
-//! User-level units: all of a user's records in a block are one row of the session, and which of them are
-//! kept is nobody else's business.
+//! User-level units: a user's records in a block are one row of the session, and their selection does not depend on
+//! other users.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use crate::yard::{Yard, by_user, query};
+use crate::yard::{Fixture, by_user, query};
 use arrow::array::{ArrayRef, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use sage_kernel::{Lane, Rows};
@@ -22,18 +22,18 @@ fn rows(records: Records<'_>) -> RecordBatch {
     RecordBatch::try_new(Arc::new(schema()), columns).expect("rows")
 }
 
-/// The kept values of each rider, by the parts of one block.
+/// The selected values of each rider, by the parts of one block.
 fn kept(parts: &[Records<'_>], most: usize, filter: Option<&str>) -> Vec<(String, Vec<i64>)> {
-    let mut yard = Yard::new(1);
+    let mut fixture = Fixture::new(1);
     for part in parts {
-        yard.write(0, &rows(part), &vec![false; part.len()]);
+        fixture.write(0, &rows(part), &vec![false; part.len()]);
     }
     let asked = query(filter, &["value", "rider"]);
-    let read = yard.declared(&schema(), (0, 0), &asked, &by_user("rider", most)).expect("reads");
+    let read = fixture.declared(&schema(), (0, 0), &asked, &by_user("rider", most)).expect("reads");
     let mut units = Vec::new();
     for batch in read.lane(Lane::Train) {
-        for place in 0..batch.count() {
-            let row = batch.row(place);
+        for index in 0..batch.count() {
+            let row = batch.row(index);
             let values: Vec<i64> = row.records().map(|record| record.integer(0).expect("a value")).collect();
             assert_eq!(row.integer(0), values.first().copied(), "a row's values are its first record's");
             let riders: Vec<&str> = row.records().map(|record| record.text(1).expect("a rider")).collect();
@@ -60,9 +60,9 @@ fn a_user_is_one_row_whatever_the_parts() {
     assert_eq!(units, expected, "filtered before they are grouped");
 }
 
-/// The sensitivity: with one user more or less, nothing about the others changes.
+/// The sensitivity: adding or removing one user changes nothing about the others.
 #[test]
-fn other_users_do_not_change_what_is_kept() {
+fn other_users_do_not_change_the_selection() {
     let mut records: Vec<(Option<&str>, i64)> = Vec::new();
     for value in 0..200 {
         records.push((Some(["a", "b", "c", "d"][value as usize % 4]), value / 3));
@@ -72,15 +72,15 @@ fn other_users_do_not_change_what_is_kept() {
     let expected: Vec<_> = with.iter().filter(|(rider, _)| rider != "b").cloned().collect();
     assert_eq!(kept(&[&without], 5, None), expected);
     let backwards: Vec<_> = records.iter().copied().rev().collect();
-    assert_eq!(kept(&[&backwards[..77], &backwards[77..]], 5, None), with, "nor does where the records lie");
+    assert_eq!(kept(&[&backwards[..77], &backwards[77..]], 5, None), with, "nor does the location of the records");
     assert!(with.iter().all(|(_, values)| values.len() == 5));
 }
 
-/// The draw does not favour values, large or small, rare or frequent.
+/// The selection does not favour values, large or small, rare or frequent.
 #[test]
 fn records_are_drawn_fairly() {
     let riders: Vec<String> = (0..4_000).map(|rider| format!("rider {rider}")).collect();
-    // Of five records of each rider three look alike.
+    // Of the five records of each rider, three are equal.
     let records: Vec<(Option<&str>, i64)> =
         riders.iter().flat_map(|rider| [1, 7, 7, 7, 9].map(|value| (Some(rider.as_str()), value))).collect();
     let mut drawn = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What the tests of reading share: a stream on a real gate, with real parts in a folder of its own.
+//! The shared fixture of the reading tests: a stream on a real gate, with real parts in a temporary folder.
 
 use std::fs::File;
 use std::num::NonZeroUsize;
@@ -14,17 +14,17 @@ use sage_engine::blocks::{LANE_COLUMN, Part};
 use sage_engine::read::{Batch, Expression, Query, QueryRefusal, ReadError, Record, Source, Unit, open, prepare};
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, BlockId, Blocks, Ceiling, ContextId, Cost, DeclaredRows, Delta, Door, Doors, Epsilon, Filter, Gate, Lane,
-    Mechanism, MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, Session, StreamId,
+    AccessMode, AccessModes, AttestedRows, BlockId, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon,
+    Filter, Gate, Lane, Mechanism, MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, Session, StreamId,
 };
 use tempfile::TempDir;
 
 pub(crate) const STREAM: &str = "rides";
-/// What every request of these tests costs, on each lane it names.
+/// The cost of every request of these tests, on each lane it names.
 pub(crate) const COST: &str = "10";
 
 /// A stream with its gate and its block store.
-pub(crate) struct Yard {
+pub(crate) struct Fixture {
     pub(crate) gate: Gate<MemoryLog>,
     pub(crate) folder: TempDir,
     pub(crate) parts: Vec<(BlockId, Part)>,
@@ -32,12 +32,12 @@ pub(crate) struct Yard {
     requests: u32,
 }
 
-impl Yard {
+impl Fixture {
     pub(crate) fn new(blocks: u32) -> Self {
         Self::counting_by(Rule::Basic, "1000000", blocks)
     }
 
-    /// The same with another rule for what is spent, and another ceiling.
+    /// The same with another composition rule and ceiling.
     pub(crate) fn counting_by(rule: Rule, epsilon: &str, blocks: u32) -> Self {
         let mut gate = Gate::open(MemoryLog::default()).expect("an empty log opens");
         let ceiling = Ceiling {
@@ -45,25 +45,25 @@ impl Yard {
             delta: Delta::ceiling("0.5").expect("a ceiling"),
         };
         let filter = Filter::new(rule, ceiling).expect("a filter");
-        let stream = gate.create_stream(0, STREAM, Policy::single(filter, Doors::DeclaredToo)).expect("a stream");
+        let stream = gate.create_stream(0, STREAM, Policy::single(filter, AccessModes::AttestedToo)).expect("a stream");
         gate.add_blocks(0, stream, (0..blocks).map(key).collect()).expect("blocks");
         let folder = TempDir::new().expect("a folder");
         Self { gate, folder, parts: Vec::new(), stream, requests: 0 }
     }
 
-    /// Writes rows as a part of a block, those of the train lane first, and takes it into the list.
+    /// Writes rows as a part of a block, the train lane first, and adds it to the list.
     pub(crate) fn write(&mut self, block: u32, rows: &RecordBatch, tests: &[bool]) -> PathBuf {
         let test = BooleanArray::from(tests.to_vec());
         let train = BooleanArray::from(tests.iter().map(|test| !test).collect::<Vec<bool>>());
         let groups = [(train, false), (test, true)].map(|(mask, lane)| {
-            let rows = filter_record_batch(rows, &mask).expect("as many coins as rows");
-            let coins = vec![lane; rows.num_rows()];
-            with_coins(&rows, &coins)
+            let rows = filter_record_batch(rows, &mask).expect("one lane per row");
+            let in_test_lane = vec![lane; rows.num_rows()];
+            with_coins(&rows, &in_test_lane)
         });
         self.write_groups(block, &groups)
     }
 
-    /// Writes row groups as they are, the column of the lanes included.
+    /// Writes row groups unchanged, including the lane column.
     pub(crate) fn write_groups(&mut self, block: u32, groups: &[RecordBatch]) -> PathBuf {
         let file = format!("part-{}.parquet", self.parts.len());
         let part = Part { block: key(block), file, digest: [0; 32] };
@@ -81,26 +81,26 @@ impl Yard {
         path
     }
 
-    /// Makes the log's digest of the last part that of the file as it is now.
+    /// Sets the recorded digest of the last part to that of the current file.
     pub(crate) fn enter_digest(&mut self, path: &PathBuf) {
         let bytes = std::fs::read(path).expect("the file is there");
         self.parts.last_mut().expect("a part").1.digest = *blake3::hash(&bytes).as_bytes();
     }
 
     /// Charges and starts a request for these blocks and lanes.
-    pub(crate) fn permit(&mut self, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
+    pub(crate) fn permit(&mut self, blocks: (u32, u32), lanes: &[Lane], door: AccessMode) -> Permit {
         self.permit_at(COST, blocks, lanes, door)
     }
 
     /// The same at another price.
-    pub(crate) fn permit_at(&mut self, epsilon: &str, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
+    pub(crate) fn permit_at(&mut self, epsilon: &str, blocks: (u32, u32), lanes: &[Lane], door: AccessMode) -> Permit {
         let epsilon = Epsilon::cost(epsilon).expect("a loss");
         let cost = Cost::new(vec![Mechanism::Laplace { epsilon, count: 1 }]);
         self.permit_for(&cost.expect("a cost"), blocks, lanes, door)
     }
 
     /// The same at this cost.
-    pub(crate) fn permit_for(&mut self, cost: &Cost, blocks: (u32, u32), lanes: &[Lane], door: Door) -> Permit {
+    pub(crate) fn permit_for(&mut self, cost: &Cost, blocks: (u32, u32), lanes: &[Lane], door: AccessMode) -> Permit {
         self.requests += 1;
         let request = Request {
             key: RequestKey::from_text(&self.requests.to_string()),
@@ -108,11 +108,11 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(blocks.0, blocks.1).expect("blocks"),
             costs: Lane::BOTH.map(|lane| lanes.contains(&lane).then(|| cost.clone())),
-            door,
+            access: door,
             purpose: "test".to_owned(),
         };
         let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-        let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+        let ChargeOutcome::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
         self.gate.start(0, grant).expect("starts")
     }
 
@@ -121,9 +121,9 @@ impl Yard {
         Source::new(self.gate.ledger(), STREAM, self.parts.clone(), Arc::new(store)).expect("parts of the blocks")
     }
 
-    /// Opens a session on blocks and lanes, through a door.
+    /// Opens a session on blocks and lanes, in an access mode.
     pub(crate) fn open(
-        &mut self, schema: &Schema, blocks: (u32, u32), lanes: &[Lane], door: Door, asked: &Query, unit: &Unit,
+        &mut self, schema: &Schema, blocks: (u32, u32), lanes: &[Lane], door: AccessMode, asked: &Query, unit: &Unit,
     ) -> Result<Session<Batch>, ReadError> {
         let prepared = prepare(schema, asked).expect("the query is allowed");
         let source = self.source();
@@ -131,36 +131,36 @@ impl Yard {
         open(permit, SecureNoise::new().expect("randomness"), &source, &prepared, unit)
     }
 
-    /// The rows of a lane of some blocks, in the open.
+    /// The rows of a lane of some blocks, in the attested mode.
     pub(crate) fn declared(
         &mut self, schema: &Schema, blocks: (u32, u32), asked: &Query, unit: &Unit,
-    ) -> Result<DeclaredRows<Batch>, ReadError> {
+    ) -> Result<AttestedRows<Batch>, ReadError> {
         let session = self.open(schema, blocks, &Lane::BOTH, declared_door(), asked, unit)?;
-        Ok(session.into_declared().unwrap_or_else(|_| panic!("the door was declared")))
+        Ok(session.into_attested().unwrap_or_else(|_| panic!("the door was declared")))
     }
 
-    /// Every record of a lane, made into something by a function.
+    /// Maps every record of a lane by a function.
     pub(crate) fn records<T>(
         &mut self, schema: &Schema, blocks: (u32, u32), lane: Lane, asked: &Query, each: impl Fn(Record<'_>) -> T,
     ) -> Result<Vec<T>, ReadError> {
         let rows = self.declared(schema, blocks, asked, &Unit::Row)?;
         let mut all = Vec::new();
         for batch in rows.lane(lane) {
-            all.extend((0..batch.count()).map(|place| each(batch.row(place).record())));
+            all.extend((0..batch.count()).map(|index| each(batch.row(index).record())));
         }
         Ok(all)
     }
 }
 
-pub(crate) fn declared_door() -> Door {
-    Door::Declared { author: "the test".to_owned(), reason: "to see rows".to_owned() }
+pub(crate) fn declared_door() -> AccessMode {
+    AccessMode::Attested { author: "the test".to_owned(), reason: "to see rows".to_owned() }
 }
 
 pub(crate) fn key(block: u32) -> String {
     format!("hour=2026-11-01T{block:02}")
 }
 
-/// The rows with the column of the lanes.
+/// The rows with the lane column.
 pub(crate) fn with_coins(rows: &RecordBatch, tests: &[bool]) -> RecordBatch {
     let mut fields: Vec<Field> = rows.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
     fields.push(Field::new(LANE_COLUMN, DataType::Boolean, false));
@@ -170,11 +170,11 @@ pub(crate) fn with_coins(rows: &RecordBatch, tests: &[bool]) -> RecordBatch {
 }
 
 pub(crate) fn query(filter: Option<&str>, columns: &[&str]) -> Query {
-    let column = |(place, sql): (usize, &&str)| Expression { name: format!("c{place}"), sql: (*sql).to_owned() };
+    let column = |(index, sql): (usize, &&str)| Expression { name: format!("c{index}"), sql: (*sql).to_owned() };
     Query { filter: filter.map(str::to_owned), columns: columns.iter().enumerate().map(column).collect() }
 }
 
-/// What the preparation of one expression is refused for.
+/// The refusal of one expression, if it is refused.
 pub(crate) fn refusal(schema: &Schema, sql: &str) -> Option<QueryRefusal> {
     prepare(schema, &query(None, &[sql])).err()
 }

@@ -1,18 +1,18 @@
-//! A directory with made-up rides that arrive hour by hour, and pipelines that learn from them.
+//! A directory with synthetic rides that arrive hour by hour, and pipelines that learn from them.
 
 use std::path::PathBuf;
 
 use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
-use sage_engine::stream::time_of;
+use sage_engine::stream::parse_time;
 use sage_engine::{Engine, Opened, Places, Principal};
 use tempfile::TempDir;
 
-pub(crate) fn somebody(name: &str) -> Principal {
+pub(crate) fn principal(name: &str) -> Principal {
     Principal::named(name).expect("a name")
 }
 
-/// Predicts how long a ride takes from how far, when and how it is paid, and the usual speed at that hour.
+/// Predicts the duration of a ride from its distance, time and payment, and the usual speed at that hour.
 pub(crate) const LINE: &str = r#"
 [pipeline]
 name = "duration-line"
@@ -34,7 +34,7 @@ target = 0.1
 bound = 1.0
 "#;
 
-/// The same by a small network.
+/// The same with a small network.
 pub(crate) const NETWORK: &str = r#"
 [pipeline]
 name = "duration-network"
@@ -59,7 +59,7 @@ target = 0.1
 bound = 1.0
 "#;
 
-/// A mean by group, with a precision.
+/// A group mean with a target precision.
 pub(crate) const SPEED: &str = r#"
 [pipeline]
 name = "speed-by-vendor"
@@ -78,7 +78,7 @@ metric = "precision"
 target = 4.0
 "#;
 
-/// How many rides there are.
+/// A count of the rides.
 pub(crate) const COUNT: &str = r#"
 [pipeline]
 name = "rides"
@@ -94,7 +94,7 @@ pub(crate) struct City {
 }
 
 impl City {
-    /// So many rides, a good four thousand an hour, not yet taken in.
+    /// A directory and `rides` rides, about 4,200 per hour, not yet ingested.
     pub(crate) fn new(rides: u64) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let taxi = Taxi::new(rides, "2026-01-01".parse().expect("a day"), 3).expect("rides");
@@ -109,36 +109,36 @@ impl City {
     pub(crate) fn open(&self) -> Engine {
         match Engine::open(&self.path(), &self.places).expect("a sound directory") {
             Opened::Ready(engine) => *engine,
-            Opened::PutBack(_) => panic!("nothing was put back"),
+            Opened::Fenced(_) => panic!("nothing was put back"),
         }
     }
 
-    /// The stream with a policy of so much ε an hour, everything taken in and nothing sealed.
+    /// The stream with this ε per hourly block; everything is ingested and nothing sealed.
     pub(crate) fn with_rides(&self, epsilon: &str) -> Engine {
         self.with_file(&TAXI.replace("epsilon = \"1.0\"", &format!("epsilon = \"{epsilon}\"")))
     }
 
-    /// The same with what stands under `[policy]`.
+    /// The same with this `[policy]` table.
     pub(crate) fn with_policy(&self, policy: &str) -> Engine {
         let (before, rest) = TAXI.split_once("[policy]").expect("a policy");
         let (_, after) = rest.split_once("[access]").expect("access");
         self.with_file(&format!("{before}[policy]{policy}\n[access]{after}"))
     }
 
-    /// The stream of this file, everything taken in and nothing sealed.
+    /// The stream of this file; everything is ingested and nothing sealed.
     pub(crate) fn with_file(&self, file: &str) -> Engine {
         let engine = self.open();
-        engine.create_stream(&somebody("ada"), file).expect("a stream");
+        engine.create_stream(&principal("ada"), file).expect("a stream");
         let source = Source::path(self.folder.path().join("rides"));
-        engine.ingest(&somebody("dan"), "taxi", "all", source).expect("a batch");
+        engine.ingest(&principal("dan"), "taxi", "all", source).expect("a batch");
         engine
     }
 
-    /// Seals the hours that are over at this time, such as `2026-01-01T08:00`.
+    /// Seals the hours before this time, such as `2026-01-01T08:00`.
     pub(crate) fn seal_before(&self, engine: &Engine, time: &str) {
-        let over = engine.open_before("taxi", time_of(time).expect("a time")).expect("a stream");
+        let over = engine.open_before("taxi", parse_time(time).expect("a time")).expect("a stream");
         if !over.is_empty() {
-            engine.seal(&somebody("dan"), "taxi", &over).expect("sealed");
+            engine.seal(&principal("dan"), "taxi", &over).expect("sealed");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Blocks that were summed for one attempt are not read for the next, and their sums go where their rows go.
+//! Blocks that were summarised for one attempt are not read for the next, and their summaries are deleted with them.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -7,10 +7,10 @@ use std::time::SystemTime;
 use sage_engine::doctor::{Doctor, Finding};
 use sage_engine::{AttemptOutcome, Engine};
 
-use crate::city::{City, SPEED, somebody};
-use crate::loops::{pass_hours, told};
+use crate::city::{City, SPEED, principal};
+use crate::loops::{describe, pass_hours};
 
-/// A linear model that never meets its target.
+/// A linear model that never reaches its target.
 const LINE: &str = r#"
 [pipeline]
 name = "line"
@@ -47,29 +47,29 @@ fn files(folder: &Path) -> BTreeMap<PathBuf, SystemTime> {
     found
 }
 
-/// The block and the lane of a file with sums.
+/// The block and the lane of a summary file.
 fn of(file: &Path) -> (String, String) {
     let name = |path: &Path| path.file_name().expect("a name").to_string_lossy().into_owned();
     let lane = name(file).split('-').next().expect("a lane").to_owned();
     (name(file.parent().expect("a folder")), lane)
 }
 
-/// How many attempts a run has had, all of them judged.
+/// The number of attempts of a run, all of them judged.
 fn judged(engine: &Engine, run: u64) -> usize {
     let run = engine.run(run).expect("a run");
     let sound = run.attempts.iter().all(|one| matches!(one.outcome, Some(AttemptOutcome::Judged(_))));
-    assert!(sound, "{}", told(&run));
+    assert!(sound, "{}", describe(&run));
     run.attempts.len()
 }
 
-/// The rows of blocks that an attempt has read are taken away, and the next attempts, on windows that are twice and
-/// four times as long, are judged all the same: also after a restart.
+/// The rows of the blocks that an attempt has read are deleted. The next attempts, with windows twice and four times as
+/// long, still get a verdict, also after a restart.
 #[test]
 fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
     let city = City::new(60_000);
     let engine = city.with_rides("10");
     let text = SPEED.replace("target = 4.0", "target = 0.000001");
-    let run = engine.submit_at(&somebody("mia"), &format!("{text}\n{THREE}"), 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), &format!("{text}\n{THREE}"), 0).expect("submitted");
     let rows = || files(&city.path().join("blocks/taxi"));
     let sums = || files(&city.path().join("sums"));
     pass_hours(&city, &engine, 1..3);
@@ -89,22 +89,23 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
     pass_hours(&city, &engine, 5..9);
     assert_eq!(judged(&engine, run), 3);
     assert_eq!(sums().len(), 8);
-    // Somebody else's question about these blocks has other sums, and needs their rows.
+    // Another statistic on these blocks needs other summaries, and so their rows.
     let other = text.replace("[0, 60]", "[0, 50]").replace("speed-by-vendor", "other").replace("min = 2", "min = 8");
-    let other = engine.submit_at(&somebody("mia"), &format!("{other}\n[adapt]\nattempts = 1\n"), 0).expect("submitted");
+    let other =
+        engine.submit_at(&principal("mia"), &format!("{other}\n[adapt]\nattempts = 1\n"), 0).expect("submitted");
     pass_hours(&city, &engine, 9..10);
     let other = engine.run(other).expect("a run");
     let lost =
         matches!(&other.attempts[0].outcome, Some(AttemptOutcome::Lost(why)) if why.contains("not in the block store"));
-    assert!(lost, "{}", told(&other));
+    assert!(lost, "{}", describe(&other));
 }
 
-/// The rows of the test lane are read for every model anew; those of the train lane once.
+/// The rows of the test lane are read for every model; those of the train lane once.
 #[test]
 fn a_model_of_a_longer_window_sums_the_new_blocks_alone() {
     let city = City::new(60_000);
     let engine = city.with_rides("10");
-    let run = engine.submit_at(&somebody("mia"), &format!("{LINE}\n{THREE}"), 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), &format!("{LINE}\n{THREE}"), 0).expect("submitted");
     let sums = || files(&city.path().join("sums"));
     pass_hours(&city, &engine, 1..3);
     assert_eq!(judged(&engine, run), 1);
@@ -130,23 +131,23 @@ fn findings(city: &City) -> Vec<Finding> {
 fn sums_are_deleted_with_their_block_and_the_doctor_finds_those_that_were_left() {
     let city = City::new(30_000);
     let engine = city.with_rides("10");
-    engine.submit_at(&somebody("mia"), SPEED, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), SPEED, 0).expect("submitted");
     pass_hours(&city, &engine, 1..3);
     let sums = || files(&city.path().join("sums"));
-    let kept: Vec<PathBuf> = sums().into_keys().collect();
-    let [gone, left] = &kept[..] else { panic!("two blocks: {kept:?}") };
-    let bytes = [gone, left].map(|file| std::fs::read(file).expect("sums"));
-    let key = [of(gone).0];
-    engine.retire(&somebody("ada"), "taxi", &key).expect("retired");
-    assert_eq!(sums().len(), 2, "what is retired is still kept");
-    engine.delete(&somebody("ada"), "taxi", &key).expect("deleted");
-    assert!(!gone.exists() && left.exists());
+    let stored: Vec<PathBuf> = sums().into_keys().collect();
+    let [deleted, left] = &stored[..] else { panic!("two blocks: {stored:?}") };
+    let bytes = [deleted, left].map(|file| std::fs::read(file).expect("sums"));
+    let key = [of(deleted).0];
+    engine.retire(&principal("ada"), "taxi", &key).expect("retired");
+    assert_eq!(sums().len(), 2, "retired blocks keep their summaries");
+    engine.delete(&principal("ada"), "taxi", &key).expect("deleted");
+    assert!(!deleted.exists() && left.exists());
     engine.close().expect("closed");
-    assert_eq!(findings(&city), [], "sums of a block that is kept are where they should be");
+    assert_eq!(findings(&city), [], "summaries of an existing block are no finding");
 
-    // What a crash during the deletion leaves, a block that never was, a damaged file, and one under another name.
-    std::fs::create_dir_all(gone.parent().expect("a folder")).expect("a folder");
-    std::fs::write(gone, &bytes[0]).expect("written");
+    // Leftovers of a crash during deletion, of an unknown block, a damaged file, and a file under another name.
+    std::fs::create_dir_all(deleted.parent().expect("a folder")).expect("a folder");
+    std::fs::write(deleted, &bytes[0]).expect("written");
     let stranger = left.parent().expect("a folder").join("stranger");
     std::fs::write(&stranger, &bytes[1]).expect("written");
     let nowhere = city.path().join("sums/taxi/hour=1999-01-01T00/train-0");
@@ -156,7 +157,7 @@ fn sums_are_deleted_with_their_block_and_the_doctor_finds_those_that_were_left()
     let found = findings(&city);
     assert_eq!(found.len(), 4, "{found:?}");
     assert!(found.iter().all(|finding| matches!(finding, Finding::Sums(_)) && finding.is_repairable()), "{found:?}");
-    assert!(found[0].to_string().contains("--repair removes them"), "{}", found[0]);
+    assert!(found[0].to_string().contains("--repair removes it"), "{}", found[0]);
     let rest = Doctor::examine(&city.path(), &city.places).expect("a sound log").repair().expect("repaired");
     assert_eq!((rest, findings(&city)), (vec![], vec![]));
     assert!(sums().is_empty());

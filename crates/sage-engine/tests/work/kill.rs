@@ -1,4 +1,4 @@
-//! The loop is killed again and again: it goes on where it was, spends nothing twice and releases nothing twice.
+//! The worker is killed repeatedly: it resumes where it was, spends nothing twice and releases nothing twice.
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -10,12 +10,12 @@ use sage_engine::adapt::{End, Outcome};
 use sage_engine::doctor::Doctor;
 use sage_engine::{AttemptOutcome, Engine, Epsilon, Opened, Places, RunView};
 
-use crate::city::{COUNT, City, LINE, NETWORK, SPEED, somebody};
-use crate::loops::{pass_hours, spent, told};
+use crate::city::{COUNT, City, LINE, NETWORK, SPEED, principal};
+use crate::loops::{describe, pass_hours, spent};
 
-/// An attempt that was charged is performed as it was charged, also where it would be priced otherwise by now: here
-/// because a census has counted the blocks since, as a later release might for other reasons. It used to be asked anew
-/// under the same key, and the ledger rightly took that for another question.
+/// A charged attempt is performed as charged, even if its price has changed since: here because a census has counted
+/// the blocks, as a later release might for other reasons. Regression: it was requested again under the same key at the
+/// new price, which the ledger rightly refused as another request.
 #[test]
 fn a_charged_attempt_is_performed_as_it_was_charged() {
     let city = City::new(60_000);
@@ -23,13 +23,13 @@ fn a_charged_attempt_is_performed_as_it_was_charged() {
     let file =
         sage_engine::generate::TAXI.replacen("blocks = {", counted, 1).replace("epsilon = \"1.0\"", "epsilon = \"16\"");
     let engine = city.with_file(&file);
-    // So many rows are stated that a census will say otherwise.
+    // The declared number of rows differs from the census.
     for text in [&NETWORK.replace("rows = 3500", "rows = 1000"), LINE] {
-        engine.submit_at(&somebody("mia"), text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), text, 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-01T06:00");
     for run in [1, 2] {
-        let job = engine.next_job(1).expect("nothing fails").expect("an attempt is charged");
+        let job = engine.next_job(1).expect("no error").expect("an attempt is charged");
         assert_eq!(job.run(), run);
     }
     let charged = spent(&engine);
@@ -39,30 +39,30 @@ fn a_charged_attempt_is_performed_as_it_was_charged() {
     engine.close().expect("closed");
     let engine = city.open();
     for run in [1, 2] {
-        let job = engine.next_job(2).expect("nothing fails").expect("the attempt that was charged");
+        let job = engine.next_job(2).expect("no error").expect("the attempt that was charged");
         assert_eq!((job.run(), job.attempt().serial), (run, 1));
-        engine.perform(job).expect("nothing fails");
+        engine.perform(job).expect("no error");
         let run = engine.run(run).expect("a run");
-        assert!(matches!(run.attempts[0].outcome, Some(AttemptOutcome::Judged(_))), "{}", told(&run));
+        assert!(matches!(run.attempts[0].outcome, Some(AttemptOutcome::Judged(_))), "{}", describe(&run));
     }
     assert_eq!(spent(&engine), counted, "nothing is charged twice");
 }
 
-/// What tells this program that it is the child.
-const PLACE: &str = "SAGE_WORK_PLACE";
+/// The environment variable that marks the child process.
+const DIRECTORY: &str = "SAGE_WORK_PLACE";
 
-/// Not a test by itself: what the children of this program do.
+/// Not a test by itself: the work of the child processes.
 #[test]
 fn act_as_child() {
-    let Some(place) = std::env::var_os(PLACE) else { return };
-    let Ok(Opened::Ready(engine)) = Engine::open(Path::new(&place), &Places::default()) else {
+    let Some(directory) = std::env::var_os(DIRECTORY) else { return };
+    let Ok(Opened::Ready(engine)) = Engine::open(Path::new(&directory), &Places::default()) else {
         panic!("a sound directory")
     };
     let sealed = engine.snapshot().expect("a snapshot").stream("taxi").expect("the stream").blocks[1].1 as u64;
-    // The hour goes on from what is sealed, so that a child finds the world as the last one left it.
+    // The hour continues from the last sealed block, so that a child finds the state that the last one left.
     for hour in sealed.max(1)..HOURS {
         seal(&engine, hour);
-        engine.work(hour).expect("nothing fails");
+        engine.work(hour).expect("no error");
     }
     println!("done");
 }
@@ -70,17 +70,17 @@ fn act_as_child() {
 const HOURS: u64 = 24;
 
 fn seal(engine: &Engine, hour: u64) {
-    let time = sage_engine::stream::time_of(&format!("2026-01-01T{hour:02}:00")).expect("a time");
+    let time = sage_engine::stream::parse_time(&format!("2026-01-01T{hour:02}:00")).expect("a time");
     let over = engine.open_before("taxi", time).expect("a stream");
     if !over.is_empty() {
-        engine.seal(&somebody("dan"), "taxi", &over).expect("sealed");
+        engine.seal(&principal("dan"), "taxi", &over).expect("sealed");
     }
 }
 
-/// Starts a child, kills it after so long, and says whether it was done before.
-fn killed(place: &Path, after: Duration) -> bool {
+/// Starts a child, kills it after a delay, and returns whether it was finished before.
+fn killed(directory: &Path, after: Duration) -> bool {
     let mut child = Command::new(std::env::current_exe().expect("this program"));
-    child.args(["--exact", "kill::act_as_child", "--nocapture"]).env(PLACE, place);
+    child.args(["--exact", "kill::act_as_child", "--nocapture"]).env(DIRECTORY, directory);
     let mut child = child.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("this program again");
     let mut output = child.stdout.take().expect("piped");
     let listener = std::thread::spawn(move || {
@@ -91,14 +91,14 @@ fn killed(place: &Path, after: Duration) -> bool {
     while Instant::now() < end && child.try_wait().expect("a child of ours").is_none() {
         std::thread::sleep(Duration::from_millis(1));
     }
-    // It may be over already; then there is nothing to kill.
+    // The child may have exited already.
     let _ = child.kill();
     child.wait().expect("a child of ours");
     listener.join().expect("no panic").unwrap_or(false)
 }
 
-/// A number that looks random, from a seed that a failure shows.
-fn thrown(state: &mut u64, below: u64) -> u64 {
+/// A pseudo-random number, from a seed that failures report.
+fn random_below(state: &mut u64, below: u64) -> u64 {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) % below
 }
@@ -107,19 +107,19 @@ fn thrown(state: &mut u64, below: u64) -> u64 {
 fn the_loop_can_be_killed_at_any_time() {
     let rounds = if std::env::var_os("SAGE_SOAK").is_some() { 200 } else { 25 };
     let seed = SystemTime::now().duration_since(UNIX_EPOCH).map_or(1, |since| since.as_nanos() as u64);
-    let mut dice = seed;
+    let mut random = seed;
     let mut kills = 0;
     while kills < rounds {
         let city = City::new(110_000);
         let engine = city.with_rides("6");
         for text in [LINE, NETWORK, SPEED, COUNT] {
-            engine.submit_at(&somebody("mia"), text, 0).expect("submitted");
+            engine.submit_at(&principal("mia"), text, 0).expect("submitted");
         }
         engine.close().expect("closed");
         let mut done = false;
         while !done && kills < rounds {
-            // Opening takes some milliseconds; most moments lie in the work after it.
-            done = killed(&city.path(), Duration::from_millis(20 + thrown(&mut dice, 400)));
+            // Opening takes a few milliseconds; most kills hit the work after it.
+            done = killed(&city.path(), Duration::from_millis(20 + random_below(&mut random, 400)));
             kills += 1;
             check(&city, seed);
         }
@@ -129,7 +129,7 @@ fn the_loop_can_be_killed_at_any_time() {
     println!("{kills} kills, seed {seed}");
 }
 
-/// What holds whenever the process was killed.
+/// The invariants after every kill.
 fn check(city: &City, seed: u64) {
     let doctor = Doctor::examine(&city.path(), &city.places).expect("a sound log");
     let left: Vec<String> = doctor.repair().expect("repaired").iter().map(ToString::to_string).collect();
@@ -149,31 +149,31 @@ fn check(city: &City, seed: u64) {
     assert!(released.values().all(|left| *left == 0), "seed {seed}: accepted and not released: {released:?}");
 }
 
-/// Choices are numbered without gaps, all but the last have ended, and a report is of its own attempt.
+/// Choices are numbered without gaps, all but the last have ended, and each report belongs to its attempt.
 fn each_attempt_once(run: &RunView, seed: u64) {
-    for (place, one) in run.attempts.iter().enumerate() {
-        assert_eq!(one.attempt.serial, place as u64 + 1, "seed {seed}: {}", told(run));
-        let last = place + 1 == run.attempts.len();
-        assert!(last || one.outcome.is_some(), "seed {seed}: {}", told(run));
+    for (index, one) in run.attempts.iter().enumerate() {
+        assert_eq!(one.attempt.serial, index as u64 + 1, "seed {seed}: {}", describe(run));
+        let last = index + 1 == run.attempts.len();
+        assert!(last || one.outcome.is_some(), "seed {seed}: {}", describe(run));
         if let Some(AttemptOutcome::Judged(report)) = &one.outcome {
             assert_eq!((report.run, report.serial), (run.number, one.attempt.serial), "seed {seed}");
         }
     }
 }
 
-/// After the last start everything came to an end.
+/// After the last start every run has ended.
 fn finished(city: &City, seed: u64) {
     check(city, seed);
     let engine = city.open();
     pass_hours(city, &engine, HOURS..HOURS + 1);
     for run in engine.runs() {
-        // Kills cost budget, so a run may have come to its limits instead; it must not hang.
+        // Kills cost budget, so a run may have reached its limits instead; it must not hang.
         let under_way = run.attempts.last().is_some_and(|last| last.outcome.is_none());
-        assert!(!under_way, "seed {seed}: {}", told(&run));
+        assert!(!under_way, "seed {seed}: {}", describe(&run));
         let lost = run.attempts.iter().filter(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))).count();
-        // One that was being planned at three kills in a row is taken for the cause of them.
+        // A run that was planned at three kills in a row is considered their cause.
         let crashed = run.outcome() == Some(Outcome::Stopped(End::Crashed));
-        assert!(run.outcome() == Some(Outcome::Accepted) || lost > 0 || crashed, "seed {seed}: {}", told(&run));
+        assert!(run.outcome() == Some(Outcome::Accepted) || lost > 0 || crashed, "seed {seed}: {}", describe(&run));
     }
     engine.close().expect("closed");
     crate::real::audited(&city.path());

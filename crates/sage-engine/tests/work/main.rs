@@ -1,14 +1,15 @@
-//! The loop from a submitted pipeline to a release: planned, allocated, charged, run, judged, tried again, served.
+//! The adaptive loop from a submitted pipeline to a release: planned, allocated, charged, run, judged, retried, served.
 
+mod adding_a_learner;
 mod city;
+mod evaluations;
+mod hints;
 mod kept;
 mod kill;
-mod looks;
 mod loops;
 mod missing;
 mod progress;
 mod real;
-mod reliefs;
 mod still;
 mod teams;
 mod turns;

@@ -8,14 +8,14 @@ use std::path::Path;
 use std::process::Command;
 
 use sage_engine::adapt::Outcome;
-use sage_engine::run::Published;
+use sage_engine::run::ReleasedStatistic;
 use sage_engine::serve::Cell;
-use sage_engine::{AttemptOutcome, Engine, Epsilon, QueryAsk, RunView, Spend, Which};
+use sage_engine::{AttemptOutcome, BlockSelection, Engine, Epsilon, QueryRequest, RunView, Spend};
 use tempfile::TempDir;
 
-use crate::city::somebody;
-use crate::loops::told;
-use crate::teams::fed;
+use crate::city::principal;
+use crate::loops::describe;
+use crate::teams::with_rows;
 
 const STREAM: &str = r#"
 [stream]
@@ -73,19 +73,19 @@ nullable = true
 
 const HEADER: &str = "at,x,y,k,z,t\n";
 
-/// A sealed stream of one block with these lines, and where it lies.
+/// A sealed stream of one block with these lines, and its folder.
 fn meters(filter: &str, lines: &str) -> (TempDir, Engine) {
     stream_of(&STREAM.replace("FILTER", filter), lines)
 }
 
-/// The same with a ceiling that models can be trained under: the price of vectors grows with e^ε_g.
+/// The same with a ceiling suitable for models: the price of vectors grows with e^ε_g.
 fn meters_for_models(lines: &str) -> (TempDir, Engine) {
     stream_of(&STREAM.replace("FILTER", "renyi").replace("\"1000\"", "\"16\""), lines)
 }
 
 fn stream_of(file: &str, lines: &str) -> (TempDir, Engine) {
     let folder = tempfile::tempdir().expect("a directory");
-    let engine = fed(folder.path(), file, "meters", &format!("{HEADER}{lines}"));
+    let engine = with_rows(folder.path(), file, "meters", &format!("{HEADER}{lines}"));
     (folder, engine)
 }
 
@@ -105,25 +105,26 @@ fn statistic(name: &str, rest: &str) -> String {
 }
 
 fn ran(engine: &Engine, text: &str) -> RunView {
-    let run = engine.submit_at(&somebody("mia"), text, 0).unwrap_or_else(|error| panic!("{error}: {text}"));
-    engine.work(1).expect("nothing fails");
+    let run = engine.submit_at(&principal("mia"), text, 0).unwrap_or_else(|error| panic!("{error}: {text}"));
+    engine.work(1).expect("no error");
     engine.run(run).expect("a run")
 }
 
-fn published(engine: &Engine, name: &str, rest: &str) -> Published {
+fn published(engine: &Engine, name: &str, rest: &str) -> ReleasedStatistic {
     let run = ran(engine, &statistic(name, rest));
-    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
     engine.statistic(&engine.release_named(name).expect("released")).expect("a table")
 }
 
-/// The answers of a query, line by line.
-fn answered(engine: &Engine, key: &str, sql: &str) -> BTreeMap<String, Vec<f64>> {
+/// The results of a query, line by line.
+fn query_cells(engine: &Engine, key: &str, sql: &str) -> BTreeMap<String, Vec<f64>> {
     let spend = Spend::Epsilon(Epsilon::cost("50").expect("an epsilon"));
     let (key, sql, stream) = (key.to_owned(), sql.to_owned(), "meters".to_owned());
-    let ask = QueryAsk { key, stream, context: None, sql, spend, which: Which::All };
-    let answer = engine.query(&somebody("mia"), &ask).unwrap_or_else(|error| panic!("{error}: {}", ask.sql)).answer;
+    let request = QueryRequest { key, stream, context: None, sql, spend, which: BlockSelection::All };
+    let table =
+        engine.query(&principal("mia"), &request).unwrap_or_else(|error| panic!("{error}: {}", request.sql)).answer;
     let cells = |cells: &[sage_engine::query::Cell]| cells.iter().map(|cell| cell.value.unwrap_or(f64::NAN)).collect();
-    answer.lines.iter().map(|line| (line.keys.join(","), cells(&line.cells))).collect()
+    table.lines.iter().map(|line| (line.keys.join(","), cells(&line.cells))).collect()
 }
 
 /// The prediction of a released model for a row with these columns.
@@ -133,9 +134,9 @@ fn predicted(engine: &Engine, name: &str, row: &BTreeMap<&str, Cell>) -> f32 {
     predictor.rows(&[cells]).expect("a prediction")[0]
 }
 
-/// Half of the values are null and the others 0.8. The mean was published as 0.398 [0.389, 0.407] with a confidence of
-/// 97.5 %, the mean of the group as 0.40, the variance as 0.034, and a model that predicts 0.40 was accepted, where a
-/// query said 0.80.
+/// Half of the values are null and the others 0.8. Regression: the mean was released as 0.398 [0.389, 0.407] with a
+/// confidence of 97.5 %, the group mean as 0.40, the variance as 0.034, and a model that predicts 0.40 was accepted,
+/// while a query returned 0.80.
 #[test]
 fn half_of_the_values_null_is_the_mean_of_the_others_everywhere() {
     let mut lines = String::new();
@@ -161,7 +162,7 @@ fn half_of_the_values_null_is_the_mean_of_the_others_everywhere() {
     let at = "statistic = \"quantile\"\nof = \"z\"\nbounds = [0, 1]\nat = [0.25, 0.5]\n";
     let quantiles = published(&engine, "quantiles", at);
     assert!(quantiles.lines.iter().all(|line| (line.value.expect("a value") - 0.8).abs() < 0.02), "{quantiles:?}");
-    let found = &answered(&engine, "one", "SELECT avg(z), sum(z), count(z), count(*), variance(z) FROM meters")[""];
+    let found = &query_cells(&engine, "one", "SELECT avg(z), sum(z), count(z), count(*), variance(z) FROM meters")[""];
     let near = |at: usize, truth: f64, off: f64| assert!((found[at] - truth).abs() <= off, "{at}: {found:?}");
     [(0, 0.8, 0.01), (1, 8_000.0, 10.0), (2, 10_000.0, 10.0), (3, 20_000.0, 10.0), (4, 0.0, 0.01)]
         .into_iter()
@@ -173,25 +174,25 @@ fn half_of_the_values_null_is_the_mean_of_the_others_everywhere() {
         "label = \"z\"\n{features}[train]\nkind = \"ridge\"\n[validate]\nmetric = \"mse\"\ntarget = 0.05\nbound = 1.0\n"
     );
     let run = ran(&engine, &model("line", &line));
-    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
     assert!((predicted(&engine, "line", &row) - 0.8).abs() < 0.05);
     let class = format!(
         "label = {{ truth = \"t\" }}\n{features}[train]\nkind = \"logistic\"\nepochs = 4\nbatch = 512\n\
          learning_rate = 2.0\nrows = 10000\n[validate]\nmetric = \"accuracy\"\ntarget = 0.95\n"
     );
     let run = ran(&engine, &model("class", &class));
-    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
     assert!(predicted(&engine, "class", &row) > 0.6);
-    // The released model is tested again on the same rows with a label.
+    // The released model is validated again on the same rows with a label.
     let again = "label = \"z\"\n[train]\nkind = \"release\"\nrelease = \"line@1\"\n[validate]\nmetric = \"mse\"\n\
                  target = 0.05\nbound = 1.0\n";
     let run = ran(&engine, &model("again", again));
-    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
 }
 
-struct Dice(u64);
+struct Random(u64);
 
-impl Dice {
+impl Random {
     fn word(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let word = (self.0 ^ self.0 >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -208,7 +209,7 @@ impl Dice {
     }
 }
 
-/// A row as the stream stores it: a NaN of the file is null, and an infinity is clamped as the stream's file says.
+/// A row as stored: NaN in the file becomes null, and an infinity is clamped as the stream file states.
 struct Row {
     x: Option<f64>,
     y: Option<f64>,
@@ -217,21 +218,21 @@ struct Row {
 }
 
 impl Row {
-    /// x / y, which is infinite or NaN where y is zero; missing then.
+    /// x / y, which is missing where y is zero.
     fn ratio(&self) -> Option<f64> {
         let ratio = self.x? / self.y?;
         ratio.is_finite().then(|| ratio.clamp(-10.0, 10.0))
     }
 }
 
-/// How many cells of a hundred are null, and how many NaN or infinite.
+/// The percentages of cells that are null, and that are NaN or infinite.
 type Shares = (u64, u64);
 
 /// A cell of the file, and the number that is stored for it.
-fn cell(dice: &mut Dice, (nulls, odd): Shares, value: f64, (low, high): (f64, f64)) -> (String, Option<f64>) {
-    match dice.below(100) {
+fn cell(random: &mut Random, (nulls, odd): Shares, value: f64, (low, high): (f64, f64)) -> (String, Option<f64>) {
+    match random.below(100) {
         share if share < nulls => (String::new(), None),
-        share if share < nulls + odd => match dice.below(3) {
+        share if share < nulls + odd => match random.below(3) {
             0 => ("nan".to_owned(), None),
             1 => ("inf".to_owned(), Some(high)),
             _ => ("-inf".to_owned(), Some(low)),
@@ -240,16 +241,16 @@ fn cell(dice: &mut Dice, (nulls, odd): Shares, value: f64, (low, high): (f64, f6
     }
 }
 
-/// A random table as the lines of a file and as it is stored.
-fn table(dice: &mut Dice, rows: usize) -> (String, Vec<Row>) {
+/// A random table, as lines of a file and as stored rows.
+fn table(random: &mut Random, rows: usize) -> (String, Vec<Row>) {
     let (mut lines, mut stored) = (String::new(), Vec::new());
-    let shares = (5 + dice.below(40), 5 + dice.below(20));
+    let shares = (5 + random.below(40), 5 + random.below(20));
     for _ in 0..rows {
-        let (drawn, whole) = (-6.0 + 14.0 * dice.unit().min(dice.unit()), dice.below(3) as f64);
-        let (x, own_x) = cell(dice, shares, drawn, (-4.0, 6.0));
-        let (y, own_y) = cell(dice, shares, whole, (0.0, 2.0));
-        let (z, own_z) = cell(dice, shares, 0.3 + 0.05 * own_x.unwrap_or(4.0), (0.0, 1.0));
-        let k = ["a", "b", "c", ""][dice.below(4) as usize];
+        let (drawn, whole) = (-6.0 + 14.0 * random.unit().min(random.unit()), random.below(3) as f64);
+        let (x, own_x) = cell(random, shares, drawn, (-4.0, 6.0));
+        let (y, own_y) = cell(random, shares, whole, (0.0, 2.0));
+        let (z, own_z) = cell(random, shares, 0.3 + 0.05 * own_x.unwrap_or(4.0), (0.0, 1.0));
+        let k = ["a", "b", "c", ""][random.below(4) as usize];
         let _ = writeln!(lines, "2026-01-01T12:00:00Z,{x},{y},{k},{z},true");
         stored.push(Row { x: own_x, y: own_y, k: Some(k).filter(|k| !k.is_empty()), z: own_z });
     }
@@ -265,7 +266,7 @@ fn moments(values: impl Iterator<Item = Option<f64>>) -> [f64; 4] {
     [count, sum, sum / count, squares / count]
 }
 
-/// For all rows and for each key: how many rows, and the moments of x and of x / y.
+/// For all rows and for each key: the number of rows, and the moments of x and of x / y.
 fn reference(rows: &[Row]) -> BTreeMap<String, Vec<f64>> {
     let keys = [None, Some("a"), Some("b"), Some("c")];
     let of = |key: Option<&str>| {
@@ -296,7 +297,7 @@ FROM present GROUP BY GROUPING SETS ((), (k))
 print(json.dumps({row[0]: row[1:] for row in rows if row[0] is not None}))
 "#;
 
-/// The same by DuckDB, if there is one.
+/// The same by DuckDB, if it is available.
 fn duckdb(csv: &Path) -> Option<BTreeMap<String, Vec<f64>>> {
     let python = std::env::var_os("SAGE_DUCKDB_PYTHON")?;
     let output = Command::new(python).args(["-c", DUCKDB]).arg(csv).output().expect("a Python");
@@ -310,12 +311,12 @@ fn seed() -> u64 {
     seed
 }
 
-/// Every statistic and every aggregate of a query, of random tables with nulls, NaN and infinities.
+/// Every statistic and every query aggregate, on random tables with nulls, NaN and infinities.
 #[test]
 fn statistics_and_queries_of_random_tables_agree_with_a_reference() {
     let seed = seed();
     for round in 0..2 {
-        let (lines, rows) = table(&mut Dice(seed + round), 8_000);
+        let (lines, rows) = table(&mut Random(seed + round), 8_000);
         let (folder, engine) = meters("basic", &lines);
         let exact = reference(&rows);
         if let Some(found) = duckdb(&folder.path().join("rows.csv")) {
@@ -326,16 +327,16 @@ fn statistics_and_queries_of_random_tables_agree_with_a_reference() {
             }
             println!("DuckDB agrees with the reference");
         }
-        // Means and variances are of the train lane, a random part of the rows.
+        // Means and variances use the train lane, a random sample.
         let near = |what: &str, found: f64, exact: f64, off: f64| {
             assert!((found - exact).abs() <= off, "seed {seed}, round {round}, {what}: {found} is not {exact}");
         };
         for (name, of, bounds, first) in [("x", "x", "[-4, 6]", 1), ("ratio", "x / y", "[-10, 10]", 5)] {
             let all = &exact["all"][first..];
             let of = format!("of = \"{of}\"\nbounds = {bounds}\n");
-            for (kind, place, off) in [("sum", 1, 20.0), ("mean", 2, 0.3), ("variance", 3, 1.5)] {
+            for (kind, index, off) in [("sum", 1, 20.0), ("mean", 2, 0.3), ("variance", 3, 1.5)] {
                 let found = published(&engine, &format!("{name}-{kind}"), &format!("statistic = \"{kind}\"\n{of}"));
-                near(&format!("{kind} of {name}"), found.lines[0].value.expect("a value"), all[place], off);
+                near(&format!("{kind} of {name}"), found.lines[0].value.expect("a value"), all[index], off);
             }
             let by = "by = \"k\"\nkeys = [\"a\", \"b\", \"c\"]\n";
             let found = published(&engine, &format!("{name}-by"), &format!("statistic = \"group_mean\"\n{of}{by}"));
@@ -351,30 +352,30 @@ fn statistics_and_queries_of_random_tables_agree_with_a_reference() {
             near("histogram", line.value.expect("a count"), exact[line.key.as_ref().expect("a key")][0], 5.0);
         }
         let what = "count(*), count(x), sum(x), avg(x), variance(x)";
-        let whole = answered(&engine, "all", &format!("SELECT {what} FROM meters"));
-        let groups = answered(&engine, "by", &format!("SELECT k, {what} FROM meters GROUP BY k"));
+        let whole = query_cells(&engine, "all", &format!("SELECT {what} FROM meters"));
+        let groups = query_cells(&engine, "by", &format!("SELECT k, {what} FROM meters GROUP BY k"));
         for (key, found) in
             whole.values().map(|found| ("all", found)).chain(groups.iter().map(|(k, f)| (k.as_str(), f)))
         {
-            for (place, off) in [5.0, 5.0, 20.0, 0.7, 3.0].into_iter().enumerate() {
-                near(&format!("query, {key}, {place}"), found[place], exact[key][place], off);
+            for (index, off) in [5.0, 5.0, 20.0, 0.7, 3.0].into_iter().enumerate() {
+                near(&format!("query, {key}, {index}"), found[index], exact[key][index], off);
             }
         }
     }
 }
 
-/// How many files there are below a folder.
+/// The number of files below a folder.
 fn files(folder: &Path) -> usize {
     let entries = std::fs::read_dir(folder).expect("a folder").flatten();
     entries.map(|entry| if entry.path().is_dir() { files(&entry.path()) } else { 1 }).sum()
 }
 
-/// A model with each rule for missing values: what its test finds is its loss over the rows that have a label and that
-/// it does not leave out, and no others. The label is infinite or NaN in some rows and null in others.
+/// A model with each rule for missing values: its validation covers exactly the rows that have a label and that the
+/// model does not exclude. The label is infinite or NaN in some rows and null in others.
 #[test]
-fn a_test_is_about_the_rows_that_have_a_label() {
+fn validation_covers_the_rows_with_a_label() {
     let seed = seed();
-    let (lines, rows) = table(&mut Dice(seed + 9), 20_000);
+    let (lines, rows) = table(&mut Random(seed + 9), 20_000);
     let (folder, engine) = meters_for_models(&lines);
     let mut summaries = 0;
     // Missing where y is zero or null, and clipped to the bounds elsewhere.
@@ -389,12 +390,12 @@ fn a_test_is_about_the_rows_that_have_a_label() {
              [train]\nkind = \"ridge\"\n[validate]\nmetric = \"mse\"\ntarget = 0.2\nbound = 1.0\n"
         );
         let run = ran(&engine, &model(name, &rest));
-        assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
-        // Each rule makes other sums of a block: those of another rule are not taken for its own.
+        assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
+        // Each rule has its own block summaries.
         let kept = files(&folder.path().join("sage").join("sums"));
         assert!(kept > summaries, "{name} was trained on the block summaries of another rule");
         summaries = kept;
-        let Some(AttemptOutcome::Judged(report)) = &run.attempts[0].outcome else { panic!("{}", told(&run)) };
+        let Some(AttemptOutcome::Judged(report)) = &run.attempts[0].outcome else { panic!("{}", describe(&run)) };
         let predictor = engine.predictor(&engine.release_named(name).expect("released")).expect("a model");
         let cells = |row: &Row| -> Vec<Cell> {
             let cell = |column: &sage_engine::serve::Column| match column.name.as_str() {
@@ -421,21 +422,21 @@ fn a_test_is_about_the_rows_that_have_a_label() {
             (interval.value.expect("an estimate") - exact).abs() < 0.03,
             "seed {seed}, {name}: {exact} {interval:?}"
         );
-        // Tested again as a release, it is tested on the same rows.
+        // As a release, it is validated on the same rows.
         let again = format!(
             "label = {{ sql = \"z / y\", bounds = [0, 1] }}\n[train]\nkind = \"release\"\nrelease = \"{name}@1\"\n\
              [validate]\nmetric = \"mse\"\ntarget = 0.2\nbound = 1.0\n"
         );
         let run = ran(&engine, &model(&format!("{name}-again"), &again));
-        let Some(AttemptOutcome::Judged(report)) = &run.attempts[0].outcome else { panic!("{}", told(&run)) };
+        let Some(AttemptOutcome::Judged(report)) = &run.attempts[0].outcome else { panic!("{}", describe(&run)) };
         let again = report.estimates[0].value.expect("an estimate");
         assert!((again - exact).abs() < 0.03, "seed {seed}, {name} again: {again} {exact}");
     }
-    // A challenger's rows stay beside its champion's losses where some rows are left out.
+    // The champion's losses stay aligned with the challenger's rows where some rows are excluded.
     let better = "label = { sql = \"z / y\", bounds = [0, 1] }\nfeatures = [{ column = \"x\", scale = [-4, 6] }]\n\
                   [train]\nkind = \"ridge\"\n[validate]\nmetric = \"mse\"\nbetter_than = \"constant@1\"\nbound = 1.0\n";
     let run = ran(&engine, &model("better", better));
-    let Some(AttemptOutcome::Judged(report)) = &run.attempts[0].outcome else { panic!("{}", told(&run)) };
+    let Some(AttemptOutcome::Judged(report)) = &run.attempts[0].outcome else { panic!("{}", describe(&run)) };
     let difference = report.estimates[0].value.expect("an estimate");
     assert!(difference.abs() < 0.05, "two models of one kind on the same rows: {difference}");
 }

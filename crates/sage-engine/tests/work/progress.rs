@@ -1,4 +1,4 @@
-//! Attempts say how far they are, in public steps, and end when their time is over or their memory would not do.
+//! Attempts report their progress in public steps, and end at their time limit or if their memory is too large.
 
 use std::time::Duration;
 
@@ -6,24 +6,24 @@ use sage_engine::adapt::{End, Limit, Outcome};
 use sage_engine::run::Stage;
 use sage_engine::{AttemptLimits, AttemptOutcome, Engine, EngineError, Epsilon, Places, ProgressView};
 
-use crate::city::{City, LINE, NETWORK, SPEED, somebody};
-use crate::loops::{spent, told};
+use crate::city::{City, LINE, NETWORK, SPEED, principal};
+use crate::loops::{describe, spent};
 
 fn of_run(engine: &Engine, run: u64) -> Vec<ProgressView> {
     engine.progress(0, usize::MAX).into_iter().filter(|one| one.run == run).collect()
 }
 
 #[test]
-fn an_attempt_says_where_it_is() {
+fn an_attempt_reports_its_stage() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     for text in [NETWORK, LINE, SPEED] {
         engine.submit_at(&mia, text, 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-02");
     let before = engine.log_length().expect("a log");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let events = engine.events(before, 10_000).expect("events");
     assert!(events.iter().all(|event| event.kind != "progress"), "the log has none of it");
     let stages = |run: u64| -> Vec<(Stage, Option<u8>)> {
@@ -46,26 +46,26 @@ fn an_attempt_says_where_it_is() {
     assert!(engine.progress(engine.progress_length(), 9).is_empty());
 }
 
-/// What is told of an attempt is the same whatever its rows are: one whose filter leaves none says the same.
+/// The progress of an attempt does not depend on its rows: an attempt whose filter excludes all rows reports the same.
 #[test]
-fn progress_tells_nothing_of_rows() {
+fn progress_reveals_nothing_about_rows() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
-    let nobody = NETWORK.replace("distance > 0", "distance > 100000").replace("duration-network", "nobody");
-    let runs = [NETWORK, &nobody].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
+    let mia = principal("mia");
+    let empty = NETWORK.replace("distance > 0", "distance > 100000").replace("duration-network", "empty");
+    let runs = [NETWORK, &empty].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
     city.seal_before(&engine, "2026-01-01T04:00");
-    engine.work(1).expect("nothing fails");
-    let said = runs.map(|run| {
+    engine.work(1).expect("no error");
+    let reported = runs.map(|run| {
         let first = of_run(&engine, run).into_iter().filter(|one| one.attempt == 1);
         first.map(|one| (one.stage, one.percent)).collect::<Vec<_>>()
     });
-    assert_eq!(said[0], said[1]);
-    assert!(said[0].len() > 10, "{said:?}");
+    assert_eq!(reported[0], reported[1]);
+    assert!(reported[0].len() > 10, "{reported:?}");
 }
 
-/// How long an attempt takes depends on rows, so an attempt over its time is lost like any other one without a result:
-/// the reason names no time, and the run ends by the rule for lost attempts, not by a verdict of its own.
+/// The duration of an attempt depends on rows, so an attempt over its time limit fails like any other one without a
+/// result: the reason names no time, and the run ends by the rule for failed attempts, not with a verdict.
 #[test]
 fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     let mut city = City::new(40_000);
@@ -73,13 +73,13 @@ fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     city.places = Places { limits: AttemptLimits { time, memory_bytes: None }, ..Places::default() };
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
-    // No number of its rows is public, so nothing can be forecast.
-    engine.submit_at(&somebody("mia"), SPEED, 0).expect("submitted");
-    engine.work(1).expect("nothing fails");
+    // The number of its rows is not public, so there is no estimate.
+    engine.submit_at(&principal("mia"), SPEED, 0).expect("submitted");
+    engine.work(1).expect("no error");
     let run = engine.run(1).expect("a run");
-    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Failing)), "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Failing)), "{}", describe(&run));
     for attempt in &run.attempts {
-        let Some(AttemptOutcome::Lost(reason)) = &attempt.outcome else { panic!("{}", told(&run)) };
+        let Some(AttemptOutcome::Lost(reason)) = &attempt.outcome else { panic!("{}", describe(&run)) };
         assert!(reason.starts_with("it ended without a result"), "{reason}");
         assert!(!reason.chars().any(|sign| sign.is_ascii_digit()), "{reason}");
     }
@@ -89,7 +89,7 @@ fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     assert!(engine.releases().is_empty());
 }
 
-/// Where a stream's answers leave at intervals, so does the end of an attempt, and its stages are not shown.
+/// If a stream publishes results at intervals, attempts end at intervals too, and their stages are not shown.
 #[test]
 fn an_attempt_ends_at_an_interval() {
     let mut city = City::new(20_000);
@@ -97,8 +97,8 @@ fn an_attempt_ends_at_an_interval() {
     let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");
-    engine.submit_at(&somebody("mia"), crate::city::COUNT, 0).expect("submitted");
-    engine.work(1).expect("nothing fails");
+    engine.submit_at(&principal("mia"), crate::city::COUNT, 0).expect("submitted");
+    engine.work(1).expect("no error");
     assert_eq!(engine.run(1).expect("a run").outcome(), Some(Outcome::Accepted));
     let events = engine.events(0, 10_000).expect("events");
     let interval = |kind: &str| events.iter().find(|event| event.kind == kind).expect(kind).time / 2_000;
@@ -106,7 +106,7 @@ fn an_attempt_ends_at_an_interval() {
     assert!(of_run(&engine, 1).is_empty(), "stages of the attempt are not shown");
 }
 
-/// A process that was killed while an attempt only waited for its interval counted as one that crashed on the run.
+/// Regression: a process killed while an attempt waited for its interval counted as a crash of the run.
 #[test]
 fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     let mut city = City::new(20_000);
@@ -114,8 +114,8 @@ fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");
-    engine.submit_at(&somebody("mia"), crate::city::COUNT, 0).expect("submitted");
-    let job = engine.next_job(1).expect("nothing fails").expect("an attempt");
+    engine.submit_at(&principal("mia"), crate::city::COUNT, 0).expect("submitted");
+    let job = engine.next_job(1).expect("no error").expect("an attempt");
     let working = engine.path().join("working");
     let waits = std::thread::scope(|scope| {
         let performing = scope.spawn(|| engine.perform(job));
@@ -124,34 +124,34 @@ fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
             waits |= std::fs::read_to_string(&working).is_ok_and(|text| text.starts_with("1 - "));
             std::thread::sleep(Duration::from_millis(2));
         }
-        performing.join().expect("no panic").expect("nothing fails");
+        performing.join().expect("no panic").expect("no error");
         waits
     });
     assert!(waits, "it was under way until the interval was over");
     assert_eq!(engine.run(1).expect("a run").outcome(), Some(Outcome::Accepted));
 }
 
-/// A run that somebody stops does not go on to the end of its training.
+/// A stopped run does not continue to the end of its training.
 #[test]
 fn a_stopped_run_ends_at_a_step() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
     let long = NETWORK.replace("epochs = 2", "epochs = 1000");
-    engine.submit_at(&somebody("mia"), &long, 0).expect("submitted");
-    let job = engine.next_job(1).expect("nothing fails").expect("an attempt");
-    engine.stop_run(&somebody("mia"), 1).expect("stopped");
-    engine.perform(job).expect("nothing fails");
+    engine.submit_at(&principal("mia"), &long, 0).expect("submitted");
+    let job = engine.next_job(1).expect("no error").expect("an attempt");
+    engine.stop_run(&principal("mia"), 1).expect("stopped");
+    engine.perform(job).expect("no error");
     let steps = of_run(&engine, 1).iter().filter(|one| one.percent.is_some()).count();
     assert!(steps <= 1, "{:?}", of_run(&engine, 1));
     assert_eq!(engine.run(1).expect("a run").status(), "cancelled");
 }
 
 #[test]
-fn what_does_not_fit_into_memory_is_refused_before_it_is_charged() {
+fn attempts_over_the_memory_limit_are_refused_before_the_charge() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let with = |text: &str, megabytes: u32| format!("{text}\n[limits]\nmemory_megabytes = {megabytes}\n");
     let wide = NETWORK.replace("layers = [16]", "layers = [4096, 4096]");
     for text in [with(&wide, 500), with(&NETWORK.replace("rows = 3500", "rows = 900000000"), 500)] {
@@ -167,21 +167,21 @@ fn what_does_not_fit_into_memory_is_refused_before_it_is_charged() {
     let growing = growing.replace("epochs = 2", "epochs = 0.01");
     let run = engine.submit_at(&mia, &with(&growing, 300), 0).expect("the first window fits");
     city.seal_before(&engine, "2026-01-01T09:00");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let run = engine.run(run).expect("a run");
-    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Memory))), "{}", told(&run));
-    assert_eq!(run.attempts.len(), 1, "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Memory))), "{}", describe(&run));
+    assert_eq!(run.attempts.len(), 1, "{}", describe(&run));
 }
 
-/// An attempt whose public sizes say that it takes too long was charged up to three times before the run gave up.
+/// Regression: an attempt whose estimated time exceeds the limit was charged up to three times before the run gave up.
 #[test]
-fn what_does_not_fit_into_its_time_is_refused_before_it_is_charged() {
-    let mia = somebody("mia");
+fn attempts_over_the_time_limit_are_refused_before_the_charge() {
+    let mia = principal("mia");
     let with = |text: &str, time: &str| format!("{text}\n[limits]\ntime = \"{time}\"\n");
     let long = NETWORK.replace("epochs = 2", "epochs = 100000").replace("rows = 3500", "rows = 350000");
     let growing = NETWORK.replace("rows = 3500", "rows = 100000000").replace("target = 0.1", "target = 0.000001");
     let growing = with(&growing.replace("epochs = 2", "epochs = 0.001"), "20m");
-    // The forecast knows the declared number of rows and not the true one.
+    // The estimate uses the declared number of rows, not the true one.
     let seen = [40_000, 60_000].map(|rides| {
         let city = City::new(rides);
         let engine = city.with_rides("4");
@@ -198,12 +198,12 @@ fn what_does_not_fit_into_its_time_is_refused_before_it_is_charged() {
         // The first window fits, the one that it would grow to does not.
         let run = engine.submit_at(&mia, &growing, 0).expect("the first window fits");
         city.seal_before(&engine, "2026-01-01T09:00");
-        engine.work(1).expect("nothing fails");
+        engine.work(1).expect("no error");
         let run = engine.run(run).expect("a run");
-        assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Time))), "{}", told(&run));
+        assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Limit(Limit::Time))), "{}", describe(&run));
         let kinds: Vec<&str> = engine.events(0, 10_000).expect("events").iter().map(|event| event.kind).collect();
         assert_eq!(kinds.iter().filter(|kind| **kind == "charged").count(), run.attempts.len(), "{kinds:?}");
-        assert_eq!(run.attempts.len(), 1, "{}", told(&run));
+        assert_eq!(run.attempts.len(), 1, "{}", describe(&run));
         (preview, submitted, run.status())
     });
     assert_eq!(seen[0], seen[1]);

@@ -1,21 +1,21 @@
-//! A year of real taxi rides, where it is at hand, replayed by time: a line, a network and three statistics of speed
-//! are submitted together and all come to an end, and a second program agrees about what was lost.
+//! A year of real taxi rides, if available, replayed by time: a linear model, a network and three statistics are
+//! submitted together and all end, and an independent program confirms the loss.
 
 use std::path::PathBuf;
 use std::process::Command;
 
 use sage_engine::adapt::Outcome;
 use sage_engine::ingest::Source;
-use sage_engine::stream::time_of;
+use sage_engine::stream::parse_time;
 use sage_engine::{Engine, Epsilon, Opened, Places};
 
-use crate::city::somebody;
-use crate::loops::told;
+use crate::city::principal;
+use crate::loops::describe;
 
-const STREAM: &str = include_str!("../ingest_rows/taxi.toml");
+const STREAM: &str = include_str!("../../../sage-store/tests/ingest/taxi.toml");
 const SECONDS: &str = "extract(epoch from lpep_dropoff_datetime) - extract(epoch from lpep_pickup_datetime)";
 
-/// Daily blocks, and somebody for each role.
+/// Daily blocks, and a principal for each role.
 fn stream() -> String {
     let roles = "privacy-officer = [\"ada\"]\ndata-engineer = [\"dan\"]\nml-engineer = [\"mia\"]";
     STREAM.replace("{ time = \"1h\" }", "{ time = \"1d\" }").replace("privacy-officer = [\"ada\"]", roles)
@@ -49,11 +49,11 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
         return;
     };
     let folder = tempfile::tempdir().expect("a directory");
-    let place = folder.path().join("sage");
-    let Ok(Opened::Ready(engine)) = Engine::open(&place, &Places::default()) else { panic!("a new directory") };
-    engine.create_stream(&somebody("ada"), &stream()).expect("a stream");
+    let directory = folder.path().join("sage");
+    let Ok(Opened::Ready(engine)) = Engine::open(&directory, &Places::default()) else { panic!("a new directory") };
+    engine.create_stream(&principal("ada"), &stream()).expect("a stream");
     let rows = Source::path(PathBuf::from(data).join("taxi_green_2023.parquet"));
-    engine.ingest(&somebody("dan"), "taxi-green", "2023", rows).expect("a batch");
+    engine.ingest(&principal("dan"), "taxi-green", "2023", rows).expect("a batch");
     let steps =
         "kind = \"mlp\"\nlayers = [32]\nbatch = 1024\nepochs = 4\nlearning_rate = 0.5\nmomentum = 0.9\nrows = 1900";
     for text in [
@@ -63,31 +63,31 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
         speed("speed-by-day", "extract(dow from lpep_pickup_datetime)", 7),
         speed("speed-by-week", "floor((extract(day from lpep_pickup_datetime) - 1) / 7)", 5),
     ] {
-        engine.submit_at(&somebody("mia"), &text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        engine.submit_at(&principal("mia"), &text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
     for week in 1..=52_i64 {
-        let start = time_of("2023-01-01").expect("a time");
+        let start = parse_time("2023-01-01").expect("a time");
         let over = engine.open_before("taxi-green", start + week * 7 * 86_400_000_000).expect("a stream");
         if !over.is_empty() {
-            engine.seal(&somebody("dan"), "taxi-green", &over).expect("sealed");
+            engine.seal(&principal("dan"), "taxi-green", &over).expect("sealed");
         }
-        engine.work(week.unsigned_abs()).expect("nothing fails");
-        let spent = engine.snapshot().expect("a look").stream("taxi-green").expect("the stream").spent;
+        engine.work(week.unsigned_abs()).expect("no error");
+        let spent = engine.snapshot().expect("a snapshot").stream("taxi-green").expect("the stream").spent;
         assert!(spent <= Epsilon::ceiling("1").expect("a number"), "week {week}: {spent}");
     }
     for run in engine.runs() {
         println!("{} after {} attempts: {}", run.pipeline, run.attempts.len(), run.status());
-        assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+        assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
     }
     assert_eq!(engine.releases().len(), 5);
     engine.close().expect("closed");
-    audited(&place);
+    audited(&directory);
 }
 
-/// The auditor, which reads the log alone, finds nothing against it.
-pub(crate) fn audited(place: &std::path::Path) {
+/// The independent auditor, which reads only the log, finds no problem.
+pub(crate) fn audited(directory: &std::path::Path) {
     let auditor = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../tools/audit.py");
-    let audit = Command::new("python3").arg(auditor).arg(place).output().expect("a Python");
-    let said = format!("{}{}", String::from_utf8_lossy(&audit.stdout), String::from_utf8_lossy(&audit.stderr));
-    assert!(audit.status.success(), "{said}");
+    let audit = Command::new("python3").arg(auditor).arg(directory).output().expect("a Python");
+    let output = format!("{}{}", String::from_utf8_lossy(&audit.stdout), String::from_utf8_lossy(&audit.stderr));
+    assert!(audit.status.success(), "{output}");
 }

@@ -1,11 +1,11 @@
-//! The loop does not stand still: whatever could run with budget that nobody can use now, runs.
+//! Progress: a run that can use budget that no other run can use now, runs.
 
 use sage_engine::adapt::{End, Outcome};
 use sage_engine::allocate::{Scheduler, Unlock};
 use sage_engine::{Engine, Places};
 
-use crate::city::{COUNT, City, SPEED, somebody};
-use crate::loops::{HOUR, told};
+use crate::city::{COUNT, City, SPEED, principal};
+use crate::loops::{HOUR, describe};
 
 fn outcome(engine: &Engine, run: u64) -> Option<Outcome> {
     engine.run(run).expect("a run").outcome()
@@ -15,54 +15,59 @@ fn accepted(engine: &Engine) -> usize {
     engine.runs().iter().filter(|run| run.outcome() == Some(Outcome::Accepted)).count()
 }
 
-/// A count under this name, with what else its file says.
+/// A count with this name and these additional keys.
 fn count(name: &str, of_pipeline: &str, rest: &str) -> String {
     let text = COUNT.replace("name = \"rides\"", &format!("name = \"{name}\""));
     format!("{}{rest}", text.replace("stream = \"taxi\"", &format!("stream = \"taxi\"\n{of_pipeline}")))
 }
 
-/// It held all ten blocks, and nobody else could spend anything on them until it was stopped.
+/// Regression: it reserved all ten blocks, and no other run could spend on them until it was stopped.
 #[test]
 fn a_run_that_waits_for_twenty_blocks_does_not_hold_ten() {
     for waits_first in [true, false] {
         let city = City::new(60_000);
         let engine = city.with_rides("1");
-        let mia = somebody("mia");
+        let mia = principal("mia");
         let patient = SPEED.replace("min = 2", "min = 20");
         if !waits_first {
             city.seal_before(&engine, "2026-01-01T10:00");
         }
         let patient = engine.submit_at(&mia, &patient, 0).expect("submitted");
-        engine.work(1).expect("nothing fails");
+        engine.work(1).expect("no error");
         city.seal_before(&engine, "2026-01-01T10:00");
-        engine.work(2).expect("nothing fails");
+        engine.work(2).expect("no error");
         let small = count("small", "", "[budget]\nepsilon0 = \"0.01\"\n");
         let small = engine.submit_at(&mia, &small, 0).expect("submitted");
-        engine.work(3).expect("nothing fails");
-        assert_eq!(outcome(&engine, small), Some(Outcome::Accepted), "{}", told(&engine.run(small).expect("a run")));
+        engine.work(3).expect("no error");
+        assert_eq!(
+            outcome(&engine, small),
+            Some(Outcome::Accepted),
+            "{}",
+            describe(&engine.run(small).expect("a run"))
+        );
         assert_eq!(outcome(&engine, patient), None);
     }
 }
 
-/// Each had a seventieth of the block reserved and needed a sixty-fourth.
+/// Regression: each run had a seventieth of the block reserved and needed a sixty-fourth.
 #[test]
 fn seventy_runs_on_a_block_for_sixty_four() {
     let city = City::new(20_000);
     let engine = city.with_rides("4");
     for number in 0..70 {
         let text = count(&format!("rides-{number}"), "", "");
-        engine.submit_at(&somebody("mia"), &text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-01T01:00");
-    assert!(engine.work(1).expect("nothing fails") >= 60);
+    assert!(engine.work(1).expect("no error") >= 60);
     assert!(accepted(&engine) >= 60, "{}", accepted(&engine));
-    // What was lent is remembered: after a restart the same is reserved for those who wait.
+    // Loans are recorded: after a restart the waiting runs have the same reservations.
     let aside = engine.set_aside("taxi").expect("a stream");
     engine.close().expect("closed");
     assert_eq!(city.open().set_aside("taxi").expect("a stream"), aside);
 }
 
-/// Nobody else read their blocks, and they waited for each other.
+/// Regression: runs on disjoint blocks waited for each other.
 #[test]
 fn runs_on_blocks_of_their_own_do_not_wait_for_each_other() {
     let city = City::new(60_000);
@@ -71,20 +76,20 @@ fn runs_on_blocks_of_their_own_do_not_wait_for_each_other() {
     for hour in 0..12 {
         let named = format!("blocks = [\"hour=2026-01-01T{hour:02}\"]");
         let text = count(&format!("hour-{hour}"), &named, "[budget]\nepsilon0 = \"3\"\n");
-        engine.submit_at(&somebody("mia"), &text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
     }
-    assert_eq!(engine.work(1).expect("nothing fails"), 12);
+    assert_eq!(engine.work(1).expect("no error"), 12);
     assert_eq!(accepted(&engine), 12);
 }
 
-/// What loans leave to whom follows from the log: a directory that is closed and opened between any two attempts goes on
-/// as one that is not.
+/// Loans follow from the log: a directory that is closed and opened between any two attempts continues as one that is
+/// not.
 #[test]
 fn loans_come_out_the_same_after_a_restart() {
     let lived = |restarts: bool| {
         let city = City::new(60_000);
         let mut engine = city.with_rides("1");
-        let mia = somebody("mia");
+        let mia = principal("mia");
         let patient = SPEED.replace("min = 2", "min = 5");
         engine.submit_at(&mia, &patient, 0).expect("submitted");
         let mut seen = Vec::new();
@@ -94,10 +99,10 @@ fn loans_come_out_the_same_after_a_restart() {
                 let text = count(&format!("count-{hour}-{number}"), "", "[budget]\nepsilon0 = \"0.3\"\n");
                 engine.submit_at(&mia, &text, 0).expect("submitted");
             }
-            while let Some(job) = engine.next_job(hour * HOUR).expect("nothing fails") {
+            while let Some(job) = engine.next_job(hour * HOUR).expect("no error") {
                 seen.push((job.run(), job.attempt().cost));
-                // The network of noise decides about precision; counts are always accepted.
-                engine.perform(job).expect("nothing fails");
+                // Precision depends on the noise; counts are always accepted.
+                engine.perform(job).expect("no error");
                 if restarts {
                     engine.close().expect("closed");
                     engine = city.open();
@@ -114,8 +119,8 @@ fn loans_come_out_the_same_after_a_restart() {
     assert_eq!(at_once, again);
 }
 
-/// The ceiling over both contexts is used up on the newest block by one of them. The other chose that block all the
-/// same, was refused, and waited.
+/// Regression: one context used up the joint ceiling on the newest block; the other context still chose that block, was
+/// refused, and waited.
 #[test]
 fn the_loop_knows_the_ceiling_over_all_contexts() {
     for filter in ["basic", "strong", "renyi"] {
@@ -125,7 +130,7 @@ fn the_loop_knows_the_ceiling_over_all_contexts() {
         let contexts =
             format!("\ndoors = [\"enforced\"]\n{}{}\n[policy.joint]\n{}", context("one"), context("two"), limit("2"));
         let engine = city.with_policy(&contexts);
-        let mia = somebody("mia");
+        let mia = principal("mia");
         city.seal_before(&engine, "2026-01-01T05:00");
         let of = |context: &str, number: u32| {
             let text = count(
@@ -138,15 +143,15 @@ fn the_loop_knows_the_ceiling_over_all_contexts() {
         for number in 0..2 {
             for context in ["one", "two"] {
                 let run = of(context, number);
-                engine.work(1).expect("nothing fails");
+                engine.work(1).expect("no error");
                 let run = engine.run(run).expect("a run");
-                assert_eq!(run.outcome(), Some(Outcome::Accepted), "{filter}: {}", told(&run));
+                assert_eq!(run.outcome(), Some(Outcome::Accepted), "{filter}: {}", describe(&run));
             }
         }
     }
 }
 
-/// A tenth of a block's budget was unlocked by the one run there was, and nine others would never come.
+/// Regression: the only run unlocked a tenth of a block's budget, and waited for nine others that never came.
 #[test]
 fn a_lone_run_does_not_wait_for_other_askers() {
     for scheduler in [Scheduler::DominantShare(Unlock::ByAskers(10)), Scheduler::Pack(Unlock::ByAskers(10))] {
@@ -155,18 +160,18 @@ fn a_lone_run_does_not_wait_for_other_askers() {
         let engine = city.with_rides("4");
         city.seal_before(&engine, "2026-01-01T02:00");
         let text = count("lone", "", "[budget]\nepsilon0 = \"3\"\n");
-        let run = engine.submit_at(&somebody("mia"), &text, 0).expect("submitted");
-        engine.work(1).expect("nothing fails");
+        let run = engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
+        engine.work(1).expect("no error");
         assert_eq!(outcome(&engine, run), Some(Outcome::Accepted), "{scheduler:?}");
     }
 }
 
-/// A run whose file has no timeout waited for ever, with what was reserved for it.
+/// Regression: a run without a timeout waited forever and kept its reservations.
 #[test]
 fn a_run_gives_up_after_four_weeks_or_twice_its_window() {
     let city = City::new(20_000);
     let engine = city.with_rides("4");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let wide = |name: &str, window: &str, rest: &str| {
         let text = SPEED.replace("speed-by-vendor", name).replace("min = 2", &format!("min = {window}"));
         engine.submit_at(&mia, &format!("{text}{rest}"), 0).expect("submitted")
@@ -176,9 +181,9 @@ fn a_run_gives_up_after_four_weeks_or_twice_its_window() {
     let own = wide("own", "20", "\n[adapt]\ntimeout = \"99w\"\n");
     let week = 7 * 24 * HOUR;
     for (run, weeks) in [(usual, 4), (long, 10), (own, 99)] {
-        engine.work(weeks * week - 1).expect("nothing fails");
+        engine.work(weeks * week - 1).expect("no error");
         assert_eq!(outcome(&engine, run), None, "run {run}");
-        engine.work(weeks * week).expect("nothing fails");
+        engine.work(weeks * week).expect("no error");
         assert_eq!(outcome(&engine, run), Some(Outcome::Stopped(End::TimedOut)), "run {run}");
     }
 }

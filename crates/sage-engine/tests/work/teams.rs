@@ -1,4 +1,4 @@
-//! Streams that several share or that never grow: contexts, users, countries.
+//! Streams that are shared or that never grow: contexts, users, countries.
 
 use std::fmt::Write as _;
 use std::path::Path;
@@ -8,22 +8,22 @@ use sage_engine::generate::TAXI;
 use sage_engine::ingest::Source;
 use sage_engine::{Engine, Epsilon, Opened, Places};
 
-use crate::city::{COUNT, City, SPEED, somebody};
-use crate::loops::{pass_hours, spent, told};
+use crate::city::{COUNT, City, SPEED, principal};
+use crate::loops::{describe, pass_hours, spent};
 
-/// A directory with a stream of this file, fed with a CSV.
-pub(crate) fn fed(folder: &Path, file: &str, stream: &str, csv: &str) -> Engine {
-    // No block will ever come, and equal parts for all who wait are too small for anybody: the rest is lent.
+/// A directory with a stream of this file and the rows of a CSV.
+pub(crate) fn with_rows(folder: &Path, file: &str, stream: &str, csv: &str) -> Engine {
+    // The stream does not grow, and equal shares are too small for every run: the rest is lent.
     let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &Places::default()) else {
         panic!("a new directory")
     };
-    engine.create_stream(&somebody("ada"), file).expect("a stream");
+    engine.create_stream(&principal("ada"), file).expect("a stream");
     let rows = folder.join("rows.csv");
     std::fs::write(&rows, csv).expect("a file");
-    engine.ingest(&somebody("dan"), stream, "all", Source::path(&rows)).expect("a batch");
+    engine.ingest(&principal("dan"), stream, "all", Source::path(&rows)).expect("a batch");
     let keys = engine.snapshot().expect("a snapshot").blocks(stream).expect("the stream");
     let keys: Vec<String> = keys.into_iter().map(|block| block.key).collect();
-    engine.seal(&somebody("dan"), stream, &keys).expect("sealed");
+    engine.seal(&principal("dan"), stream, &keys).expect("sealed");
     *engine
 }
 
@@ -48,7 +48,7 @@ epsilon = "2.5"
 delta = "1e-6"
 "#;
     let engine = city.with_policy(contexts);
-    let mia = somebody("mia");
+    let mia = principal("mia");
     let greedy = |context: &str| {
         let text = SPEED.replace("speed-by-vendor", context).replace("target = 4.0", "target = 0.0001");
         let text = text.replace("window", &format!("context = \"{context}\"\nwindow"));
@@ -59,17 +59,17 @@ delta = "1e-6"
     pass_hours(&city, &engine, 1..12);
     for run in [one, two] {
         let run = engine.run(run).expect("a run");
-        assert_eq!(run.outcome(), Some(Outcome::Stopped(End::TimedOut)), "{}", told(&run));
-        assert!(!run.attempts.is_empty(), "both got something: {}", told(&run));
+        assert_eq!(run.outcome(), Some(Outcome::Stopped(End::TimedOut)), "{}", describe(&run));
+        assert!(!run.attempts.is_empty(), "both got something: {}", describe(&run));
     }
-    // Shown is the book that has least left: that of a team that took all it may.
+    // The view shows the context with the least remaining budget.
     let (least, most) = (Epsilon::ceiling("1.9").expect("a number"), Epsilon::ceiling("2.5").expect("a number"));
     assert!((least..=most).contains(&spent(&engine)), "{}", spent(&engine));
 }
 
-/// A run goes on for as long as whoever submitted it is a member, whatever it waits for.
+/// A run continues as long as its submitter is a member, whatever it waits for.
 #[test]
-fn the_runs_of_somebody_who_left_a_context_end_there() {
+fn runs_of_a_removed_member_end() {
     let city = City::new(60_000);
     let context = |name: &str, members: &str| {
         format!("\n[[policy.contexts]]\nname = \"{name}\"\nmembers = {members}\nepsilon = \"4\"\ndelta = \"1e-6\"\n")
@@ -85,15 +85,15 @@ fn the_runs_of_somebody_who_left_a_context_end_there() {
         let text = COUNT.replace("name = \"rides\"", &format!("name = \"{name}\""));
         text.replace("stream = \"taxi\"", "stream = \"taxi\"\nevery = \"1h\"")
     };
-    let hers = engine.submit_at(&somebody("mia"), &counted("hers"), 0).expect("submitted");
-    let his = engine.submit_at(&somebody("max"), &counted("his"), 0).expect("submitted");
+    let hers = engine.submit_at(&principal("mia"), &counted("hers"), 0).expect("submitted");
+    let his = engine.submit_at(&principal("max"), &counted("his"), 0).expect("submitted");
     let precise = SPEED.replace("target = 4.0", "target = 0.0001");
-    let waits = engine.submit_at(&somebody("mia"), &precise, 0).expect("submitted");
+    let waits = engine.submit_at(&principal("mia"), &precise, 0).expect("submitted");
     pass_hours(&city, &engine, 1..4);
     let outcome = |engine: &Engine, run: u64| engine.run(run).expect("a run").outcome();
     assert_eq!((outcome(&engine, hers), outcome(&engine, his)), (Some(Outcome::Accepted), Some(Outcome::Accepted)));
     assert_eq!(outcome(&engine, waits), None);
-    engine.change_stream(&somebody("ada"), &file("[\"max\"]")).expect("she leaves");
+    engine.change_stream(&principal("ada"), &file("[\"max\"]")).expect("she leaves");
     engine.close().expect("closed");
     let engine = city.open();
     let tried = engine.run(waits).expect("a run").attempts.len();
@@ -103,7 +103,7 @@ fn the_runs_of_somebody_who_left_a_context_end_there() {
     assert_eq!(outcome(&engine, waits), Some(Outcome::Stopped(End::NotMember)));
     assert_eq!(engine.run(waits).expect("a run").attempts.len(), tried, "nothing more was charged");
     assert_eq!(versions("hers"), so_far, "what she had done again and again is not done again");
-    assert!(versions("his") > others + 1, "his goes on");
+    assert!(versions("his") > others + 1, "his run continues");
     let ended = engine.runs().into_iter().filter(|run| run.outcome() == Some(Outcome::Stopped(End::NotMember)));
     assert_eq!(ended.count(), 1, "the one that waited ends, and the one that recurs is not submitted again");
 }
@@ -169,21 +169,21 @@ fn users_are_hidden_in_blocks_of_users_and_weeks() {
             let _ = writeln!(csv, "{customer},2026-01-{:02}T12:00:00Z,{}", 1 + visit, 4 + customer % 3);
         }
     }
-    let engine = fed(folder.path(), SHOP, "shop", &csv);
+    let engine = with_rows(folder.path(), SHOP, "shop", &csv);
     engine.count_sealed("shop").expect("counted");
     let units = engine.snapshot().expect("a snapshot").units("shop").expect("a census");
     assert!((1800..=2200).contains(&units.estimate), "users are counted, not their rows: {units:?}");
-    let mia = somebody("mia");
+    let mia = principal("mia");
     engine.submit_at(&mia, AMOUNT, 0).expect("submitted");
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     let run = engine.run(1).expect("a run");
-    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", told(&run));
+    assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
     let mean = engine.statistic(&engine.release_named("amount").expect("released")).expect("a number");
     let value = mean.lines[0].value.expect("a mean");
     assert!((4.0..=6.0).contains(&value), "{mean:?}");
     let timed = AMOUNT.replace("min = 2", "min = \"7d\"").replace("\"amount\"\nstream", "\"timed\"\nstream");
     let refused = engine.submit_at(&mia, &timed, 0).expect_err("a window of time has no number of blocks here");
-    assert!(refused.to_string().contains("window.min: a number of blocks"), "{refused}");
+    assert!(refused.to_string().contains("window.min: it must be a number of blocks"), "{refused}");
 }
 
 const COUNTRIES: &str = r#"
@@ -225,20 +225,20 @@ fn height(name: &str, countries: &[&str]) -> String {
     )
 }
 
-/// Whatever is asked of some countries is charged to those alone: the loss is that of the country asked most often,
-/// where accounting by the whole data set would add up all questions.
+/// Statistics of some countries are charged to those only: the loss is that of the most used country, where accounting
+/// by the whole data set would add up all statistics.
 #[test]
-fn countries_are_charged_for_what_is_asked_of_them() {
+fn countries_are_charged_for_their_own_statistics() {
     let folder = tempfile::tempdir().expect("a directory");
     let countries = ["de", "fr", "it", "jp", "kr", "cn"];
     let mut csv = "country,height\n".to_owned();
-    for (place, country) in countries.iter().enumerate() {
+    for (index, country) in countries.iter().enumerate() {
         for person in 0..4000 {
-            let _ = writeln!(csv, "{country},{}", 160 + 2 * place + person % 20);
+            let _ = writeln!(csv, "{country},{}", 160 + 2 * index + person % 20);
         }
     }
-    let engine = fed(folder.path(), COUNTRIES, "people", &csv);
-    let mia = somebody("mia");
+    let engine = with_rows(folder.path(), COUNTRIES, "people", &csv);
+    let mia = principal("mia");
     let each = countries.iter().map(|country| (format!("height-{country}"), vec![*country]));
     let groups = [("europe", vec!["de", "fr", "it"]), ("asia", vec!["jp", "kr", "cn"]), ("both", vec!["fr", "jp"])];
     let all: Vec<(String, Vec<&str>)> =
@@ -246,7 +246,7 @@ fn countries_are_charged_for_what_is_asked_of_them() {
     for (name, group) in &all {
         engine.submit_at(&mia, &height(name, group), 0).expect("submitted");
     }
-    engine.work(1).expect("nothing fails");
+    engine.work(1).expect("no error");
     for (name, _) in &all {
         let released = engine.release_named(name);
         let released = released.unwrap_or_else(|error| panic!("{name}: {error}: {:?}", engine.runs()));
@@ -259,5 +259,5 @@ fn countries_are_charged_for_what_is_asked_of_them() {
     println!("the stream lost {loss}; accounting by the whole data set would have lost {whole}");
     assert!(whole > 2.0);
     let strange = engine.submit_at(&mia, &height("nowhere", &["xx"]), 0).expect_err("there can be no such block");
-    assert!(strange.to_string().contains("`country=xx` is no key"), "{strange}");
+    assert!(strange.to_string().contains("`country=xx` is not a valid block key"), "{strange}");
 }

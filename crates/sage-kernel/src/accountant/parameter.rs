@@ -4,7 +4,7 @@
 //! refund. Neither may pass: a parameter that is not provably in range is
 //! refused by name.
 
-use crate::message::says;
+use crate::message::display;
 
 /// The reason why the accountant returned no number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -16,7 +16,7 @@ pub enum AccountantError {
     Unbounded,
 }
 
-says!(error AccountantError {
+display!(error AccountantError {
     Self::Parameter(name) => format!("{name} is not finite or out of range"),
     Self::Unbounded => "no finite bound can be certified",
 });

@@ -1,14 +1,14 @@
-//! Basic composition: the losses add up, and so do the probabilities. Proof: `proofs/basic.md`.
+//! Basic composition: sums of ε and of δ. Proof: `proofs/basic.md`.
 
 use crate::cost::Cost;
 use crate::filter::price::each_pair;
-use crate::filter::{Caps, Ceiling, Component, Unpriced};
+use crate::filter::{Caps, Ceiling, Component, PriceError};
 
 pub(super) fn caps(ceiling: Ceiling) -> Caps {
     vec![(Component::Epsilon, ceiling.epsilon.units()), (Component::Delta, ceiling.delta.units())]
 }
 
-pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, Unpriced> {
+pub(super) fn price(cost: &Cost, ceiling: Ceiling) -> Result<Vec<u64>, PriceError> {
     let mut total = [0u64; 2];
     each_pair(cost, ceiling, |epsilon, delta, count| {
         let count = u64::from(count);

@@ -1,21 +1,21 @@
-//! Fixed composition: every query is declared, blocks and parameters, before the first read. Proof:
+//! Fixed composition: all queries, with their blocks and parameters, are declared before the first read. Proof:
 //! `proofs/fixed.md`.
 //!
-//! Nothing adaptive may touch such a stream, so each block's declared queries can be composed as well
-//! as any fixed list can be, once, when the stream is created. What is left to check later is that a
-//! query is one of those declared and has not been used up.
+//! No adaptive query can read such a stream, so the queries declared for each block are composed once, when the stream
+//! is created, by the tightest accountant for a fixed list. Later it is only checked that a query was declared and has
+//! runs left.
 
 use std::collections::BTreeSet;
 
 use crate::block::{Blocks, Lane};
 use crate::cost::{Cost, Mechanism};
 use crate::filter::price::{cost_units, deviation, losses, pure_loss, spare_delta};
-use crate::filter::{Caps, Ceiling, Component, Unpriced};
-use crate::message::says;
+use crate::filter::{Caps, Ceiling, Component, PriceError};
+use crate::message::display;
 
 /// A query declared in advance.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
+pub struct DeclaredQuery {
     /// The blocks it will read.
     pub blocks: Blocks,
     /// The lane it will read.
@@ -26,35 +26,35 @@ pub struct Declared {
     pub times: u32,
 }
 
-/// Why a list of declarations makes no filter.
+/// Why declared queries do not make a filter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum FixedError {
-    /// No declaration, one that never runs, or ε_g = 0.
+    /// No query, a query with zero runs, or ε_g = 0.
     Empty,
-    /// More than 4096 declarations.
+    /// More than 4096 queries.
     TooMany,
-    /// A mechanism whose privacy loss is not known as a distribution (zCDP or a curve).
+    /// A mechanism whose privacy-loss distribution is not known (zCDP or a curve).
     NotComposable,
-    /// Some block and lane would lose more than the ceiling.
+    /// The queries on some block of the lane exceed the ceiling.
     AboveCeiling(Lane),
 }
 
-says!(error FixedError {
+display!(error FixedError {
     Self::Empty => "declare at least one query that runs, under an epsilon above zero",
     Self::TooMany => "at most 4096 queries can be declared",
-    Self::NotComposable => "a fixed stream takes no zCDP bound and no declared curve",
+    Self::NotComposable => "the fixed filter cannot compose zCDP bounds or declared curves; use another mechanism",
     Self::AboveCeiling(lane) => {
-        format!("the declared queries together pass the ceiling on some block, {lane} lane")
+        format!("the declared queries together exceed the ceiling on some block, {lane} lane")
     },
 });
 
-/// One number for each declaration: how often it may run. Equal declarations are folded.
-pub(super) fn caps(ceiling: Ceiling, declared: Vec<Declared>) -> Result<(Vec<Declared>, Caps), FixedError> {
-    let mut folded: Vec<Declared> = Vec::new();
+/// The queries with equal ones merged, and the number of runs of each as its cap.
+pub(super) fn caps(ceiling: Ceiling, declared: Vec<DeclaredQuery>) -> Result<(Vec<DeclaredQuery>, Caps), FixedError> {
+    let mut folded: Vec<DeclaredQuery> = Vec::new();
     for one in declared {
         let same =
-            |other: &&mut Declared| (&other.blocks, other.lane, &other.cost) == (&one.blocks, one.lane, &one.cost);
+            |other: &&mut DeclaredQuery| (&other.blocks, other.lane, &other.cost) == (&one.blocks, one.lane, &one.cost);
         match folded.iter_mut().find(same) {
             Some(other) => other.times = other.times.saturating_add(one.times),
             None => folded.push(one),
@@ -68,30 +68,32 @@ pub(super) fn caps(ceiling: Ceiling, declared: Vec<Declared>) -> Result<(Vec<Dec
         return Err(FixedError::TooMany);
     }
     for lane in Lane::BOTH {
-        for together in meeting(&folded, lane) {
-            let loss = compose(ceiling, together.iter().map(|&place| (&folded[place], folded[place].times)))?;
+        for together in overlapping(&folded, lane) {
+            let loss = compose(ceiling, together.iter().map(|&index| (&folded[index], folded[index].times)))?;
             if loss > ceiling.epsilon.units() {
                 return Err(FixedError::AboveCeiling(lane));
             }
         }
     }
-    let caps = (0u32..).zip(&folded).map(|(place, one)| (Component::Declaration(place), u64::from(one.times)));
+    let caps = (0u32..).zip(&folded).map(|(index, one)| (Component::Declaration(index), u64::from(one.times)));
     Ok((folded.clone(), caps.collect()))
 }
 
-/// The distinct sets of declarations that meet on some block of the lane.
-fn meeting(declared: &[Declared], lane: Lane) -> BTreeSet<Vec<usize>> {
-    let here = || (0..declared.len()).filter(|&place| declared[place].lane == lane);
-    // Between two neighbouring starts of ranges a set can only lose members, so starts suffice.
+/// The distinct sets of queries that share some block of the lane, as indices.
+fn overlapping(declared: &[DeclaredQuery], lane: Lane) -> BTreeSet<Vec<usize>> {
+    let here = || (0..declared.len()).filter(|&index| declared[index].lane == lane);
+    // Between two consecutive starts of ranges the set can only shrink, so it suffices to check the starts.
     here()
-        .flat_map(|place| declared[place].blocks.ranges())
-        .map(|range| here().filter(|&place| declared[place].blocks.contains(range.first())).collect())
+        .flat_map(|index| declared[index].blocks.ranges())
+        .map(|range| here().filter(|&index| declared[index].blocks.contains(range.first())).collect())
         .collect()
 }
 
-/// The loss in units of the declarations run so often, by the better of two valid compositions; the second is left out
-/// where the first is within the ceiling.
-fn compose<'one>(ceiling: Ceiling, declared: impl Iterator<Item = (&'one Declared, u32)>) -> Result<u64, FixedError> {
+/// The ε of running each query the given number of times, in units: the smaller of two valid bounds. The second bound is
+/// computed only if the first exceeds the ceiling.
+fn compose<'one>(
+    ceiling: Ceiling, declared: impl Iterator<Item = (&'one DeclaredQuery, u32)>,
+) -> Result<u64, FixedError> {
     let mut parts: Vec<(&Mechanism, u32)> = Vec::new();
     let (mut sum, mut sum_delta, mut lost, mut spare) = (0u64, 0u64, 0u64, ceiling.delta.units());
     for (one, times) in declared {
@@ -101,7 +103,7 @@ fn compose<'one>(ceiling: Ceiling, declared: impl Iterator<Item = (&'one Declare
             let (loss, delta) = pure_loss(part);
             sum = sum.saturating_add(often(loss));
             sum_delta = sum_delta.saturating_add(often(delta));
-            // All of its loss is its δ.
+            // A mechanism with ε = 0 costs only its δ.
             if loss == 0 {
                 lost = lost.saturating_add(often(delta));
             } else {
@@ -121,8 +123,10 @@ fn compose<'one>(ceiling: Ceiling, declared: impl Iterator<Item = (&'one Declare
     Ok(sum.min(tight))
 }
 
-pub(super) fn price(cost: &Cost, lane: Lane, blocks: &Blocks, declared: &[Declared]) -> Result<Vec<u64>, Unpriced> {
-    let wanted = |one: &Declared| one.lane == lane && one.blocks == *blocks && one.cost == *cost;
-    let place = declared.iter().position(wanted).ok_or(Unpriced::NotDeclared)?;
-    Ok((0..declared.len()).map(|other| u64::from(other == place)).collect())
+pub(super) fn price(
+    cost: &Cost, lane: Lane, blocks: &Blocks, declared: &[DeclaredQuery],
+) -> Result<Vec<u64>, PriceError> {
+    let matches = |one: &DeclaredQuery| one.lane == lane && one.blocks == *blocks && one.cost == *cost;
+    let index = declared.iter().position(matches).ok_or(PriceError::NotDeclared)?;
+    Ok((0..declared.len()).map(|other| u64::from(other == index)).collect())
 }

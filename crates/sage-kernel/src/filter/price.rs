@@ -1,28 +1,28 @@
-//! From real numbers to units, always against the spender; shared by the filters' price lists.
+//! Pricing shared by the filters: converts real numbers to units, always rounded against the spender.
 
 use crate::accountant::{self, Certified, Composition, Loss};
 use crate::budget::{Delta, Epsilon, Sigma};
 use crate::cost::{Cost, Mechanism, SCALE, UNBOUNDED};
-use crate::filter::{Ceiling, Unpriced};
+use crate::filter::{Ceiling, PriceError};
 use crate::noise::RoundedGaussian;
 
 /// Units in one, for losses.
 const LOSS_UNITS: f64 = 1e12;
 /// Units in one, for probabilities.
 const PROBABILITY_UNITS: f64 = 1e18;
-/// How far a computed cost is moved up before it is rounded: far above the error of the formulas.
+/// The factor by which a computed cost is raised before it is rounded up: far above the error of the formulas.
 const NUDGE: f64 = 1.0 + 1e-12;
-/// The least exponent with which the distance of noise from the ideal is priced, and the largest value that ε_g may be
-/// raised to.
-pub(crate) const RAISED: Epsilon = Epsilon::from_units(16_000_000_000_000).expect("below the limit");
-/// What a computed ceiling gives up before it is rounded down; its formulas cancel.
+/// The least exponent with which the distance of the noise from the ideal is priced, and the largest value to which ε_g
+/// can be raised.
+pub(crate) const RAISED_EPSILON_LIMIT: Epsilon = Epsilon::from_units(16_000_000_000_000).expect("below the limit");
+/// The margin subtracted from a computed ceiling before it is rounded down, because its formulas cancel.
 const CEILING_MARGIN: f64 = 1e-9;
 
 pub(crate) fn as_epsilon(epsilon: Epsilon) -> f64 {
     as_loss(epsilon.units())
 }
 
-/// Also for sampling rates, which have the same unit.
+/// A loss as a float. Also used for sampling rates, which have the same unit.
 pub(crate) fn as_loss(units: u64) -> f64 {
     units as f64 / LOSS_UNITS
 }
@@ -31,13 +31,13 @@ pub(crate) fn as_delta(delta: u64) -> f64 {
     delta as f64 / PROBABILITY_UNITS
 }
 
-/// A δ that is used up, rounded up.
+/// The δ of a cost as a float, rounded up.
 fn cost_delta(delta: u64) -> f64 {
     as_delta(delta) * (1.0 + 2.0 * f64::EPSILON)
 }
 
-/// A δ that is there to be used up, rounded down: the two roundings of [`as_delta`] are less than four halves of the
-/// distance between floats.
+/// An available δ as a float, rounded down: the two roundings of [`as_delta`] are together less than two units in the
+/// last place.
 pub(crate) fn spare_delta(delta: u64) -> f64 {
     as_delta(delta) * (1.0 - 2.0 * f64::EPSILON)
 }
@@ -46,25 +46,25 @@ pub(crate) fn as_sigma(sigma: Sigma) -> f64 {
     sigma.units() as f64 / 1e9
 }
 
-/// A computed loss as units, rounded up; what is no number costs more than any ceiling.
+/// A computed loss in units, rounded up; NaN is above any ceiling.
 pub(crate) fn cost_units(loss: f64) -> u64 {
-    up(loss * LOSS_UNITS)
+    round_up(loss * LOSS_UNITS)
 }
 
-/// Units rounded up: none below zero, and anything that is not a number without bound.
-fn up(units: f64) -> u64 {
+/// Rounds up to whole units: negative values are zero, NaN is [`UNBOUNDED`].
+fn round_up(units: f64) -> u64 {
     let units = (units * NUDGE).ceil();
     if units < 9.0e18 { units.max(0.0) as u64 } else { UNBOUNDED }
 }
 
-/// A computed ceiling as units, rounded down; what is no number allows nothing.
+/// A computed ceiling in units, rounded down; NaN is zero.
 pub(crate) fn ceiling_units(loss: f64) -> u64 {
     let units = ((loss - CEILING_MARGIN) * LOSS_UNITS).floor();
     if units > 0.0 { (units as u64).min(Epsilon::LIMIT.units()) } else { 0 }
 }
 
-/// A computed cost, or more than any ceiling where there is none.
-pub(crate) fn known(cost: Certified<f64>) -> f64 {
+/// A computed cost, or infinity if the accountant returned an error.
+pub(crate) fn or_infinite(cost: Certified<f64>) -> f64 {
     cost.unwrap_or(f64::INFINITY)
 }
 
@@ -73,12 +73,12 @@ pub(crate) fn known(cost: Certified<f64>) -> f64 {
 /// A total-variation distance of t costs (1 + e^x) t, where x is at least ε_g and the privacy loss of a single release
 /// exceeds x with a negligible probability: `proofs/rounded_gaussian.md`, section 5.
 pub(crate) fn deviation<'part>(parts: impl IntoIterator<Item = &'part Mechanism>, ceiling: Ceiling) -> u64 {
-    let least = as_epsilon(ceiling.epsilon.max(RAISED));
+    let least = as_epsilon(ceiling.epsilon.max(RAISED_EPSILON_LIMIT));
     let price = |part: &Mechanism| {
         let distance = part.draws() as f64 * RoundedGaussian::DEVIATION_PER_DRAW;
         distance * (1.0 + libm::exp(least.max(largest_loss(part))))
     };
-    up(parts.into_iter().filter(|part| part.draws() > 0).map(price).sum::<f64>() * PROBABILITY_UNITS)
+    round_up(parts.into_iter().filter(|part| part.draws() > 0).map(price).sum::<f64>() * PROBABILITY_UNITS)
 }
 
 /// A privacy loss that one release of Gaussian noise exceeds with probability below 2^-108, sampled or not: twelve
@@ -93,12 +93,14 @@ fn largest_loss(part: &Mechanism) -> f64 {
     }
 }
 
-/// Visits the mechanisms of a cost as an (ε, δ) filter counts them: each pair with how often it occurs.
+/// Visits a cost as pairs (ε, δ), each with its number of occurrences.
 ///
-/// Pure mechanisms and black boxes stand as they are. All others are put together and stated as one
-/// pair at the cost's δ, by the tightest accountant that knows them; the deviation of their noise is
-/// taken out of that δ first. The ε is in units, for it may be above every ε that a ceiling can have.
-pub(crate) fn each_pair(cost: &Cost, ceiling: Ceiling, mut visit: impl FnMut(u64, Delta, u32)) -> Result<(), Unpriced> {
+/// Pure mechanisms and black boxes are visited as they are. All others are composed by the tightest applicable accountant
+/// and stated as one pair at the cost's δ; the deviation of their noise is subtracted from that δ first. The ε is in
+/// units, because it can be above [`Epsilon::LIMIT`].
+pub(crate) fn each_pair(
+    cost: &Cost, ceiling: Ceiling, mut visit: impl FnMut(u64, Delta, u32),
+) -> Result<(), PriceError> {
     let mut curved = Vec::new();
     for part in cost.parts() {
         match *part {
@@ -110,7 +112,7 @@ pub(crate) fn each_pair(cost: &Cost, ceiling: Ceiling, mut visit: impl FnMut(u64
     }
     if !curved.is_empty() {
         if cost.delta() == Delta::ZERO {
-            return Err(Unpriced::NeedsDelta);
+            return Err(PriceError::NeedsDelta);
         }
         let spare = cost.delta().units().saturating_sub(deviation(curved.iter().copied(), ceiling));
         visit(cost_units(epsilon_at(&curved, spare)), cost.delta(), 1);
@@ -118,13 +120,13 @@ pub(crate) fn each_pair(cost: &Cost, ceiling: Ceiling, mut visit: impl FnMut(u64
     Ok(())
 }
 
-/// The smallest ε known for the composition of the mechanisms at so many units of δ, of which those that they set
-/// aside are taken out first, in whole units.
+/// The smallest known ε of the composition of the mechanisms at `delta` units of δ. The δ of the mechanisms themselves is
+/// subtracted first, in whole units.
 pub(crate) fn epsilon_at(parts: &[&Mechanism], delta: u64) -> f64 {
     let by_curve = || {
         let left = parts.iter().fold(delta, |left, part| left.saturating_sub(pure_loss(part).1));
         let total = total_curve(parts.iter().copied());
-        known(accountant::epsilon_from_curve(&accountant::ORDERS, &total, spare_delta(left)))
+        or_infinite(accountant::epsilon_from_curve(&accountant::ORDERS, &total, spare_delta(left)))
     };
     match losses(parts.iter().map(|part| (*part, 1))) {
         Some(composition) => composition.epsilon(spare_delta(delta)).unwrap_or_else(|_| by_curve()),
@@ -132,7 +134,7 @@ pub(crate) fn epsilon_at(parts: &[&Mechanism], delta: u64) -> f64 {
     }
 }
 
-/// The most a mechanism loses, exactly, but for the mass set aside, and that mass.
+/// The pure privacy loss of a mechanism, which holds outside of a probability δ, and that δ; both exact, in units.
 pub(crate) fn pure_loss(part: &Mechanism) -> (u64, u64) {
     match part {
         Mechanism::Pure { epsilon } => (epsilon.units(), 0),
@@ -143,7 +145,7 @@ pub(crate) fn pure_loss(part: &Mechanism) -> (u64, u64) {
     }
 }
 
-/// The mechanisms, each so often, as privacy losses; nothing where one's distribution is not known.
+/// The composition of the mechanisms, each repeated; `None` if the privacy-loss distribution of one is not known.
 pub(crate) fn losses<'part>(parts: impl Iterator<Item = (&'part Mechanism, u32)>) -> Option<Composition> {
     let mut items = Vec::new();
     for (part, times) in parts {
@@ -166,7 +168,7 @@ pub(crate) fn losses<'part>(parts: impl Iterator<Item = (&'part Mechanism, u32)>
     Composition::new(&items).ok().map(Composition::finely)
 }
 
-/// The Rényi divergence of all of the mechanisms at every order of the grid, without their δ.
+/// The Rényi divergence of the composition at every order of the grid, without the δ of the mechanisms.
 pub(crate) fn total_curve<'part>(parts: impl Iterator<Item = &'part Mechanism>) -> Vec<f64> {
     let mut total = vec![0.0; accountant::ORDERS.len()];
     parts.for_each(|part| total.iter_mut().zip(curve(part)).for_each(|(total, value)| *total += value));
@@ -178,16 +180,16 @@ fn curve(part: &Mechanism) -> Vec<f64> {
     let orders = accountant::ORDERS;
     let each = |value: &dyn Fn(f64) -> f64| orders.iter().map(|&order| value(order)).collect();
     match part {
-        // All of its loss is the δ that it sets aside.
+        // A mechanism with ε = 0 costs only its δ.
         Mechanism::BlackBox { epsilon: Epsilon::ZERO, .. } => vec![0.0; orders.len()],
         Mechanism::Pure { epsilon } | Mechanism::BlackBox { epsilon, .. } => {
-            each(&|order| known(accountant::pure(order, as_epsilon(*epsilon))))
+            each(&|order| or_infinite(accountant::pure(order, as_epsilon(*epsilon))))
         }
-        Mechanism::Laplace { epsilon, count } => {
-            each(&|order| f64::from(*count) * known(accountant::discrete_laplace(order, as_epsilon(*epsilon), SCALE)))
-        }
+        Mechanism::Laplace { epsilon, count } => each(&|order| {
+            f64::from(*count) * or_infinite(accountant::discrete_laplace(order, as_epsilon(*epsilon), SCALE))
+        }),
         Mechanism::Gaussian { sigma, count, .. } => {
-            each(&|order| f64::from(*count) * known(accountant::gaussian(order, as_sigma(*sigma))))
+            each(&|order| f64::from(*count) * or_infinite(accountant::gaussian(order, as_sigma(*sigma))))
         }
         Mechanism::SampledGaussian { rate, sigma, steps, .. } => {
             let step = accountant::sampled_gaussian_curve(&orders, as_loss(rate.units()), as_sigma(*sigma));
@@ -206,7 +208,8 @@ mod tests {
     use dashu::integer::{IBig, UBig};
     use dashu::rational::RBig;
 
-    /// Floats of δ against the exact fraction: what is there is never more, what is used never less, and both hardly.
+    /// Compares floats of δ with the exact fraction: an available δ is never larger, the δ of a cost never smaller, and
+    /// both are close.
     #[test]
     fn deltas_are_rounded_against_the_spender() {
         let mut state = 21u64;
@@ -229,8 +232,8 @@ mod tests {
         libm::exp(-0.5 * z * z) / (2.0 * std::f64::consts::PI).sqrt() / (z + fraction)
     }
 
-    /// The proof's bound on the distance of n draws, and the power of the most powerful test at that level, which for
-    /// Gaussian noise is known in closed form: the price covers both, for one mechanism alone and under every ceiling.
+    /// The price covers the proof's bound on the distance of n draws, and the power of the most powerful test at that
+    /// level, which has a closed form for Gaussian noise.
     #[test]
     fn the_price_of_a_distance_covers_the_most_powerful_test() {
         for (epsilon, sigma) in ["0.5", "8", "20"]
@@ -256,7 +259,7 @@ mod tests {
         }
     }
 
-    /// Units of costs and ceilings against the exact fraction of the float they come from.
+    /// Compares the units of costs and ceilings with the exact fraction of the float.
     #[test]
     fn units_are_rounded_against_the_spender() {
         let mut state = 22u64;
@@ -269,7 +272,7 @@ mod tests {
                 RBig::from(cost_units(loss))
                     <= &exact * RBig::from_parts(IBig::from(1_000_001), UBig::from(1_000_000u32)) + RBig::ONE
             );
-            // A computed ceiling gives up 10^-9, of which floats of this size take back 122 units at most.
+            // The margin is 10^-9, of which the rounding of floats of this size can take back at most 122 units.
             let given = RBig::from(ceiling_units(loss)) + RBig::from(1_000 - 122);
             assert!(given <= exact || ceiling_units(loss) == 0, "{loss}");
         }

@@ -16,7 +16,7 @@
 //! return a draw after its source failed, or read a row. The running time of samplers varies: an observer who can
 //! time a single draw learns something about its magnitude (`proofs/randomness.md`, section 5).
 
-use crate::message::says;
+use crate::message::display;
 
 mod exact;
 mod gaussian;
@@ -50,7 +50,7 @@ pub enum NoiseError {
     ParameterOutOfRange,
 }
 
-says!(error NoiseError {
+display!(error NoiseError {
     Self::EntropyUnavailable => "the operating system returned no randomness",
     Self::ParameterOutOfRange => "a noise parameter is outside its documented range",
 });

@@ -61,8 +61,8 @@ fn two_sampled_steps() {
             let ((q, sigma), (rate, noise)) = (one, two);
             let (mut remove, mut add) = (0.0, 0.0);
             let width = (1.0 + 18.0 * sigma) / 20_000.0;
-            for place in 0..=20_000 {
-                let z = -9.0 * sigma + width * f64::from(place);
+            for index in 0..=20_000 {
+                let z = -9.0 * sigma + width * f64::from(index);
                 let density = width / sigma * (-0.5 * (z / sigma).powi(2)).exp() / std::f64::consts::TAU.sqrt();
                 let loss = (q * ((z - 0.5) / sigma / sigma).exp_m1()).ln_1p();
                 remove += density * loss.exp() * removed(rate, noise, found - loss);

@@ -85,8 +85,8 @@ fn extreme_statements_are_numbers() {
             let what = format!("size {size} delta {delta}");
             let found = gaussian_delta(size, 1.0).unwrap();
             assert!((0.0..=1.0).contains(&found), "{what}");
-            for answer in [gaussian_epsilon(size, delta), rho_for(size, delta)].into_iter().flatten() {
-                assert!(answer >= 0.0, "{what}: {answer}");
+            for outcome in [gaussian_epsilon(size, delta), rho_for(size, delta)].into_iter().flatten() {
+                assert!(outcome >= 0.0, "{what}: {outcome}");
             }
         }
         assert!(pure_to_zcdp(size).unwrap() > 0.0);
@@ -132,13 +132,13 @@ proptest! {
 
     #[test]
     fn no_bit_pattern_yields_a_nan(a in any::<f64>(), b in any::<f64>(), c in any::<f64>()) {
-        for answer in [
+        for outcome in [
             pure(a, b), discrete_laplace(a, b, 7), gaussian(a, b),
             sampled(a, b, c), conversion(a, b), rho_for(a, b),
             gaussian_delta(a, b), gaussian_epsilon(a, b),
             pure_to_zcdp(a),
         ].into_iter().flatten() {
-            prop_assert!(!answer.is_nan());
+            prop_assert!(!outcome.is_nan());
         }
     }
 

@@ -49,7 +49,7 @@ fn laplaces_match_reference() {
     }
 }
 
-/// Units beyond counting are a continuous law: finer units change nothing.
+/// A very large number of units is a continuous distribution: finer units change nothing.
 #[test]
 fn units_hardly_matter_where_there_are_many() {
     for (epsilon, count) in [(0.01, 100), (0.05, 400), (0.1, 10), (0.3, 7), (1.0, 1)] {
@@ -99,14 +99,14 @@ fn tiny_deltas_survive_the_transform() {
 /// A thousand mechanisms of three kinds; a reference on a fine grid says 1.770541.
 #[test]
 fn many_different_mechanisms_are_accurate() {
-    let mechanism = |place: u32| match place % 4 {
+    let mechanism = |index: u32| match index % 4 {
         0 | 1 => {
-            Loss::SampledGaussian { q: 0.001 * f64::from(1 + place % 7), sigma: 1.0 + 0.01 * f64::from(place % 50) }
+            Loss::SampledGaussian { q: 0.001 * f64::from(1 + index % 7), sigma: 1.0 + 0.01 * f64::from(index % 50) }
         }
-        2 => Loss::Gaussian { mu: 1.0 / f64::from(40 + place % 20) },
-        _ => Loss::DiscreteLaplace { epsilon: 1.0 / f64::from(60 + place % 30), units: 1 << 20 },
+        2 => Loss::Gaussian { mu: 1.0 / f64::from(40 + index % 20) },
+        _ => Loss::DiscreteLaplace { epsilon: 1.0 / f64::from(60 + index % 30), units: 1 << 20 },
     };
-    let mixture: Vec<(Loss, u64)> = (0..1000).map(|place| (mechanism(place), 1)).collect();
+    let mixture: Vec<(Loss, u64)> = (0..1000).map(|index| (mechanism(index), 1)).collect();
     let found = compose(&mixture).epsilon(1e-6).unwrap();
     assert!((1.770_535..=1.770_555).contains(&found), "{found}");
 }

@@ -11,6 +11,7 @@ mod curves;
 mod exact;
 mod hostile;
 mod loss_distributions;
+mod rounding;
 mod statements;
 mod vectors;
 

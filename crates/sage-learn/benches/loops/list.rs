@@ -5,8 +5,8 @@
 
 use sage_kernel::noise::{RoundedGaussian, SeededNoise};
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
-    Policy, Rate, Request, RequestKey, Rule, Session, Sigma, Step,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Lane,
+    Mechanism, MemoryLog, Policy, Rate, Request, RequestKey, Rule, Session, Sigma, Step,
 };
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::{AdaSsp, Ridge};
@@ -18,7 +18,7 @@ use sage_numerics::{
 /// What a loop computes, bit by bit.
 pub(crate) type Bits = Vec<u64>;
 
-/// A loop that is ready to run once.
+/// A prepared loop, to be run once.
 type Prepared = Box<dyn FnOnce() -> Output>;
 
 /// What a loop computes. Turning it into bits is not part of the loop.
@@ -59,7 +59,7 @@ pub(crate) const LOOPS: &[Loop] = &[
     Loop { name: "one_hot", prepare: one_hot },
     Loop { name: "product", prepare: product },
     Loop { name: "spectral", prepare: spectral },
-    // sage-learn: network/product and network/bent, each with network/pass.
+    // sage-learn: network/product and network/relu_sparse, each with network/pass.
     Loop { name: "forward_dense", prepare: || forward(criteo(), 192) },
     Loop { name: "forward_sparse", prepare: || forward(taxi(), 192) },
     // sage-learn: network/train; kernel: factors, gradient, vector.
@@ -227,7 +227,7 @@ fn session(parts: Vec<Mechanism>, rows: Encoded) -> Session<Encoded, SeededNoise
     };
     let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, "rows", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gate.create_stream(0, "rows", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, vec!["0".to_owned()]).expect("a block");
     let request = Request {
         key: RequestKey::from_text("loops"),
@@ -235,10 +235,10 @@ fn session(parts: Vec<Mechanism>, rows: Encoded) -> Session<Encoded, SeededNoise
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [Some(Cost::new(parts).expect("a cost")), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "loops".to_owned(),
     };
-    let Answer::Granted(grant) = gate.charge(0, vec![request]).expect("a healthy log").remove(0) else {
+    let ChargeOutcome::Granted(grant) = gate.charge(0, vec![request]).expect("a healthy log").remove(0) else {
         panic!("not granted")
     };
     let permit = gate.start(0, grant).expect("a start");

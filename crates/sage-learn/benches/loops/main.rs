@@ -1,8 +1,8 @@
-//! Times every hot loop on the instruction set that the process uses (`SAGE_ARCH`), one JSON object a line:
+//! Times every hot loop on the instruction set that the process uses (`SAGE_ARCH`), one JSON object per line:
 //! `name`, `ours` (microseconds, the best of many runs) and `unit`.
 //!
 //! `loops --once NAME` runs one loop once, inside a function that `cargo xtask check` counts the instructions of, and
-//! prints the instruction set that it used. `--names` and `--sets` list what there is.
+//! prints the instruction set that it used. `--names` and `--sets` list the loops and the instruction sets.
 
 mod list;
 
@@ -12,7 +12,7 @@ use std::time::Instant;
 use list::{LOOPS, Loop, Output};
 use sage_numerics::InstructionSet;
 
-/// Runs of a loop: many, so that the best of them is undisturbed where a machine is shared.
+/// The number of runs of a loop: many, so that the best one is undisturbed on a shared machine.
 const RUNS: usize = 100;
 
 /// What is counted: nothing of the loop's preparation. The name is that of `xtask/src/instructions.rs`.

@@ -1,4 +1,4 @@
-//! What counts say about probabilities: exact bounds for binomial trials, and quantiles of the normal law.
+//! Exact confidence bounds for binomial trials, and quantiles of the normal distribution.
 
 use libm::sqrt;
 
@@ -6,8 +6,7 @@ use crate::plan::normal_quantile;
 use crate::validate::incomplete_beta;
 use sage_numerics::bisect;
 
-/// The Clopper-Pearson bound from above: so few successes have at most the chance `chance` if the
-/// probability of one is larger than this.
+/// The upper Clopper-Pearson bound of a success probability; it fails with probability at most `chance`.
 pub(super) fn upper(successes: usize, trials: usize, chance: f64) -> f64 {
     if successes >= trials {
         return 1.0;
@@ -16,13 +15,13 @@ pub(super) fn upper(successes: usize, trials: usize, chance: f64) -> f64 {
     bisect(1.0, 0.0, |p| incomplete_beta(p, k + 1.0, n - k).is_some_and(|below| below >= 1.0 - chance))
 }
 
-/// The same from below.
+/// The lower Clopper-Pearson bound of a success probability; it fails with probability at most `chance`.
 pub(super) fn lower(successes: usize, trials: usize, chance: f64) -> f64 {
     1.0 - upper(trials - successes, trials, chance)
 }
 
-/// A quick stand-in for both bounds, by Wilson's formula: good enough to choose an event, not to judge one.
-pub(super) fn roughly(successes: usize, trials: usize, deviations: f64) -> (f64, f64) {
+/// Wilson's score interval, a fast approximation of both bounds: it is used to choose an event, never to judge one.
+pub(super) fn wilson_interval(successes: usize, trials: usize, deviations: f64) -> (f64, f64) {
     let (n, share) = (trials as f64, successes as f64 / trials as f64);
     let square = deviations * deviations;
     let middle = share + square / (2.0 * n);
@@ -31,17 +30,17 @@ pub(super) fn roughly(successes: usize, trials: usize, deviations: f64) -> (f64,
     ((middle - reach) / scale, (middle + reach) / scale)
 }
 
-/// The probability of at least so many successes.
+/// The probability of at least `successes` successes in `trials` trials.
 pub(super) fn at_least(successes: usize, trials: usize, probability: f64) -> f64 {
     match successes {
         0 => 1.0,
         _ if successes > trials => 0.0,
-        // Where there is no answer nothing is rare.
+        // If the tail cannot be computed, one is a safe bound.
         _ => incomplete_beta(probability, successes as f64, (trials - successes) as f64 + 1.0).unwrap_or(1.0),
     }
 }
 
-/// Φ⁻¹, with its limits at both ends.
+/// Φ⁻¹, with infinite values at zero and one.
 pub(super) fn quantile(p: f64) -> f64 {
     normal_quantile(p).unwrap_or(if p <= 0.0 { f64::NEG_INFINITY } else { f64::INFINITY })
 }
@@ -50,9 +49,9 @@ pub(super) fn quantile(p: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// The probability of exactly so many successes, by multiplication.
+    /// The probability of exactly `successes` successes, by multiplication.
     fn exactly(successes: usize, trials: usize, p: f64) -> f64 {
-        let choose: f64 = (0..successes).map(|place| (trials - place) as f64 / (place + 1) as f64).product();
+        let choose: f64 = (0..successes).map(|index| (trials - index) as f64 / (index + 1) as f64).product();
         choose * p.powi(successes as i32) * (1.0 - p).powi((trials - successes) as i32)
     }
 
@@ -67,7 +66,7 @@ mod tests {
         }
     }
 
-    /// At the bound the tail has the chance that was asked for.
+    /// At the bound the tail has the requested probability.
     #[test]
     fn bounds_leave_the_chance_they_were_given() {
         for trials in [10, 1000, 50_000] {
@@ -75,7 +74,7 @@ mod tests {
                 for chance in [0.025, 1e-7] {
                     let high = upper(successes, trials, chance);
                     let left = 1.0 - at_least(successes + 1, trials, high);
-                    // Next to one a float is too coarse to leave exactly so much; it may leave less.
+                    // Near one, floats are too coarse for exactly this tail; it may be smaller.
                     let share = left / chance;
                     assert!((0.999..1.0 + 1e-6).contains(&share), "{successes} of {trials}: {share} of {chance}");
                     assert!(lower(successes, trials, chance) <= successes as f64 / trials as f64);
@@ -86,8 +85,8 @@ mod tests {
     }
 
     #[test]
-    fn the_quick_stand_in_is_near() {
-        let (low, high) = roughly(300, 1000, 1.96);
+    fn wilson_interval_approximates_the_exact_bounds() {
+        let (low, high) = wilson_interval(300, 1000, 1.96);
         assert!((low - lower(300, 1000, 0.025)).abs() < 2e-3 && (high - upper(300, 1000, 0.025)).abs() < 2e-3);
     }
 }

@@ -1,59 +1,60 @@
-//! From an attacker's scores to a lower bound of the loss. Proof: `proofs/audit.md`.
+//! From an attacker's scores to a lower bound of the privacy loss. Proof: `proofs/audit.md`.
 //!
-//! A game was played many times in two worlds that differ in one row, and after each play an attacker gave a
-//! score to what it saw. A claim of privacy limits how well any scores can tell the worlds apart. Events are
-//! chosen by one half of the plays and judged by the other, so that whoever chooses can be as greedy as it
-//! likes; how often the judgement may err is the caller's to say.
+//! A game is played many times in two worlds that differ in one row, and after each play an attacker assigns a score
+//! to the released numbers. A privacy claim limits how well any score can distinguish the worlds. Events are chosen
+//! on one half of the plays and evaluated on the other, so overfitting the choice is harmless; the caller sets the
+//! probability with which the bound may be wrong.
 
 use libm::{exp, log};
 use sage_kernel::accountant::{Composition, gaussian_epsilon};
 
-use super::binomial::{lower, quantile, roughly, upper};
+use super::binomial::{lower, quantile, upper, wilson_interval};
 
-/// What is claimed about two worlds that differ in one row.
+/// A privacy claim about two worlds that differ in one row.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Claim {
-    /// They are as hard to tell apart as N(0, 1) and N(μ, 1); stated at δ.
+    /// They are as hard to distinguish as N(0, 1) and N(μ, 1); stated at δ.
     Gaussian {
-        /// The most μ may be.
+        /// The largest μ under the claim.
         mu: f64,
-        /// Where ε is stated.
+        /// The δ at which ε is reported.
         delta: f64,
     },
-    /// They are (ε, δ)-indistinguishable for every pair of the list. The first is the one that is quoted.
+    /// They are (ε, δ)-indistinguishable for every pair of the list. The first pair is the reported one.
     Stated(Vec<(f64, f64)>),
 }
 
-/// Where the accountant is asked besides the δ of a claim. An event too frequent to refute a statement with
-/// a small δ may well refute one with a large δ; the counts are the same, so asking costs nothing.
-const FURTHER: [f64; 9] = [1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7];
+/// Values of δ at which a claim is tested besides its own. An event that is too frequent to refute a statement with a
+/// small δ may refute one with a large δ; the counts are the same, so the extra tests are free.
+const LARGER_DELTAS: [f64; 9] = [1e-4, 1e-3, 0.01, 0.03, 0.1, 0.2, 0.3, 0.5, 0.7];
 
 impl Claim {
-    /// What the accountant says about steps that are composed: the pair itself, then others with a larger δ.
+    /// The claim of the accountant about composed steps: the pair itself, then others with a larger δ.
     pub fn composed(epsilon: f64, delta: f64, composition: &Composition) -> Self {
-        let further = FURTHER.into_iter().filter(|&larger| larger > delta);
+        let further = LARGER_DELTAS.into_iter().filter(|&larger| larger > delta);
         let further = further.filter_map(|larger| Some((composition.epsilon(larger).ok()?, larger)));
         Self::Stated(std::iter::once((epsilon, delta)).chain(further).collect())
     }
 }
 
-/// What the scores show.
+/// The result of testing a claim.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Finding {
-    /// The loss at the claim's δ is at least this, but for the chance that was given.
+    /// A lower bound of ε at the claim's δ; it is wrong with at most the given probability.
     pub epsilon_lower: f64,
-    /// The claim cannot hold, but for the chance that was given.
+    /// Whether the claim is refuted; a claim that holds is refuted with at most the given probability.
     pub refuted: bool,
 }
 
-/// Plays in both worlds.
+/// Scores of the plays in both worlds.
 #[derive(Clone, Copy)]
 struct Scores<'scores> {
     without: &'scores [f64],
     with: &'scores [f64],
 }
 
-/// How often an event happens: at most, where it should be rare; at least, where it should be common.
+/// Confidence bounds on an event's probability: an upper bound in the world where it is rare, a lower bound in the
+/// other.
 #[derive(Clone, Copy)]
 struct Rates {
     rare: f64,
@@ -69,7 +70,7 @@ enum Side {
     AtMost,
 }
 
-/// Judges a claim by scores that are larger, by and large, where the row was there.
+/// Tests a claim by scores that tend to be larger if the row was present.
 ///
 /// # Guarantee
 /// If the plays are independent and the claim holds, `refuted` is true with at most the probability
@@ -86,19 +87,19 @@ pub fn judge(claim: &Claim, without: &[f64], with: &[f64], chance: f64) -> Findi
     }
     match claim {
         Claim::Gaussian { mu, delta } => {
-            // Pairs show most of a shift and get most of the chance; a threshold shows what hides in a tail.
-            let little = chance / 20.0;
-            let threshold = choose(choosing, Side::Above, little, separation);
-            let by_threshold = separation(judging.judged(Side::Above, threshold, little));
-            let least = by_pairs(all, chance - 2.0 * little).max(by_threshold);
+            // Comparing pairs detects a shift best and gets most of the probability; a threshold detects a heavy tail.
+            let threshold_chance = chance / 20.0;
+            let threshold = choose(choosing, Side::Above, threshold_chance, separation);
+            let by_threshold = separation(judging.judged(Side::Above, threshold, threshold_chance));
+            let least = by_pairs(all, chance - 2.0 * threshold_chance).max(by_threshold);
             Finding { epsilon_lower: gaussian_loss(least, *delta), refuted: least > *mu }
         }
         Claim::Stated(pairs) => stated(pairs, choosing, judging, chance),
     }
 }
 
-/// Two directions, and in each one event for the number that is quoted and one against the whole list: four
-/// events with two bounds each.
+/// Tests both directions, in each one event for the reported bound and one against the whole list: four events with
+/// two confidence bounds each.
 fn stated(pairs: &[(f64, f64)], choosing: Scores<'_>, judging: Scores<'_>, chance: f64) -> Finding {
     let (Some(&(epsilon, delta)), chance) = (pairs.first(), chance / 8.0) else {
         return Finding { epsilon_lower: 0.0, refuted: false };
@@ -119,19 +120,19 @@ fn stated(pairs: &[(f64, f64)], choosing: Scores<'_>, judging: Scores<'_>, chanc
     finding
 }
 
-/// The μ of two normal laws with these rates.
+/// The μ of two normal distributions with these rates.
 fn separation(rates: Rates) -> f64 {
     let found = quantile(rates.common) - quantile(rates.rare);
     if found.is_nan() { 0.0 } else { found }
 }
 
-/// The least μ, from guessing which of two plays had the row: the one with the higher score.
+/// A lower bound of μ, from guessing in each pair of plays that the one with the higher score had the row.
 fn by_pairs(scores: Scores<'_>, chance: f64) -> f64 {
     let right = scores.without.iter().zip(scores.with).filter(|(without, with)| with > without).count();
     std::f64::consts::SQRT_2 * quantile(lower(right, scores.with.len(), chance))
 }
 
-/// ε at δ of a Gaussian mechanism with at least this μ, not rounded up.
+/// ε at δ of a Gaussian mechanism with this μ, rounded down.
 fn gaussian_loss(mu: f64, delta: f64) -> f64 {
     if mu > 0.0 { gaussian_epsilon(mu, delta).map_or(0.0, |found| found * (1.0 - 1e-6)) } else { 0.0 }
 }
@@ -149,7 +150,7 @@ impl Scores<'_> {
     }
 }
 
-/// The threshold that promises most, among those that part the scores into hundredths or single out an end.
+/// The most promising threshold among the 200-quantiles of both samples.
 fn choose(scores: Scores<'_>, side: Side, chance: f64, worth: impl Fn(Rates) -> f64) -> f64 {
     let sorted = |scores: &[f64]| {
         let mut sorted = scores.to_vec();
@@ -169,8 +170,10 @@ fn choose(scores: Scores<'_>, side: Side, chance: f64, worth: impl Fn(Rates) -> 
                 Side::Above => (without, with),
                 Side::AtMost => (plays - with, plays - without),
             };
-            let rates =
-                Rates { rare: roughly(rare, plays, deviations).1, common: roughly(common, plays, deviations).0 };
+            let rates = Rates {
+                rare: wilson_interval(rare, plays, deviations).1,
+                common: wilson_interval(common, plays, deviations).0,
+            };
             let found = worth(rates);
             if found > best.0 {
                 best = (found, limit);
@@ -180,8 +183,8 @@ fn choose(scores: Scores<'_>, side: Side, chance: f64, worth: impl Fn(Rates) -> 
     best.1
 }
 
-/// The logarithm of how much likelier a step's number is with the row than without, where the row takes part
-/// with a chance, moves the number by one and the noise has this deviation.
+/// The log-likelihood ratio of a step's number with and without the row, where the row is sampled with probability
+/// `rate`, shifts the number by one, and the noise has standard deviation `sigma`.
 pub fn log_likelihood(number: f64, rate: f64, sigma: f64) -> f64 {
     let moved = (number - 0.5) / (sigma * sigma);
     if rate >= 1.0 { moved } else { libm::log1p(rate * libm::expm1(moved.min(700.0))) }
@@ -191,13 +194,13 @@ pub fn log_likelihood(number: f64, rate: f64, sigma: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Evenly spread plays of two normal laws at this distance.
+    /// Evenly spaced quantiles of N(0, 1) and N(μ, 1) as scores.
     fn plays(count: usize, mu: f64) -> (Vec<f64>, Vec<f64>) {
-        // A step that is prime to the count mixes the order, so that both halves see everything.
-        let place = |index: usize| (index * 7919 % count) as f64 + 0.5;
-        let other = |index: usize| (index * 7907 % count) as f64 + 0.5;
-        let without = (0..count).map(|index| quantile(place(index) / count as f64)).collect();
-        let with = (0..count).map(|index| mu + quantile(other(index) / count as f64)).collect();
+        // A stride coprime to the count shuffles the order, so that both halves are representative.
+        let shuffled = |index: usize| (index * 7919 % count) as f64 + 0.5;
+        let shuffled_again = |index: usize| (index * 7907 % count) as f64 + 0.5;
+        let without = (0..count).map(|index| quantile(shuffled(index) / count as f64)).collect();
+        let with = (0..count).map(|index| mu + quantile(shuffled_again(index) / count as f64)).collect();
         (without, with)
     }
 
@@ -237,19 +240,19 @@ mod tests {
         }
     }
 
-    /// Under a claim that holds with nothing to spare, false alarms are as rare as was asked for.
+    /// Under a tight claim, false alarms are at most as frequent as requested.
     #[test]
     fn alarms_are_as_rare_as_promised() {
         let mut word = 0x5a6e_0001u64;
-        let mut even = move || {
+        let mut uniform = move || {
             word = word.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             ((word >> 11) as f64 + 0.5) / (1u64 << 53) as f64
         };
         let claim = Claim::Gaussian { mu: 1.0, delta: 1e-6 };
         let (rounds, chance) = (400, 0.1);
         let alarms = (0..rounds).filter(|_| {
-            let without: Vec<f64> = (0..400).map(|_| quantile(even())).collect();
-            let with: Vec<f64> = (0..400).map(|_| 1.0 + quantile(even())).collect();
+            let without: Vec<f64> = (0..400).map(|_| quantile(uniform())).collect();
+            let with: Vec<f64> = (0..400).map(|_| 1.0 + quantile(uniform())).collect();
             judge(&claim, &without, &with, chance).refuted
         });
         let alarms = alarms.count();
@@ -257,7 +260,7 @@ mod tests {
     }
 
     #[test]
-    fn likelihoods_are_those_of_the_laws() {
+    fn likelihood_ratios_match_the_densities() {
         let density = |x: f64, mean: f64| exp(-(x - mean) * (x - mean) / (2.0 * 4.0));
         for number in [-3.0, 0.0, 0.4, 7.0] {
             let exact = log(0.75 * density(number, 0.0) + 0.25 * density(number, 1.0)) - log(density(number, 0.0));

@@ -1,9 +1,8 @@
-//! The games: a tiny learner on a few ordinary rows, with or without one row made to be found.
+//! Membership inference games: a tiny learner on a few ordinary rows, with or without one canary row.
 //!
-//! Every play is charged at a gate with a log in memory, on a block of its own whose ceiling is what is
-//! claimed, and runs in a session of the kernel, as a pipeline's would. The attacker knows everything but the
-//! noise and whether the row is there, sees every number that is released, and gives one score. The rows are
-//! made up here; nothing of anyone's is read.
+//! Every play is charged at a gate with an in-memory log, on a block of its own whose ceiling is the claim, and runs
+//! in a session of the kernel, as a pipeline does. The attacker knows everything but the noise and the presence of
+//! the canary, sees every released number, and computes one score. The rows are synthetic; no real row is read.
 
 use std::f64::consts::FRAC_1_SQRT_2;
 
@@ -11,8 +10,8 @@ use libm::sqrt;
 use sage_kernel::accountant::{Composition, Loss as StepLoss};
 use sage_kernel::noise::{NoiseError, NoiseSource};
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, Mechanism, MemoryLog,
-    MomentBounds, Policy, Request, RequestKey, Rule, Session, Sigma, StreamId,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Lane,
+    Mechanism, MemoryLog, MomentBounds, Policy, Request, RequestKey, Rule, Session, Sigma, StreamId,
 };
 
 use super::bound::{Claim, log_likelihood};
@@ -21,40 +20,40 @@ use crate::encode::{Encoded, Layout};
 use crate::network::{Inputs, Loss, Network, Plan, Rates, Shape, Training, Work, train};
 use crate::plan::{gaussian_mu, gaussian_sigma};
 
-/// Blocks of a yard before a new one is made.
+/// Blocks of an [`AuditGate`] before it is replaced.
 const BLOCKS: u32 = 4096;
 
-/// Ordinary rows of a game.
+/// The number of ordinary rows of a game.
 const ORDINARY: usize = 3;
 
-/// How large the row to be found is: far beyond every clip.
-const LOUD: f32 = 8192.0;
+/// The value of a canary: far beyond every clip.
+const CANARY_VALUE: f32 = 8192.0;
 
-/// A weight with which the row to be found has gradients of the same length in both layers of a network.
-const EVEN: f32 = 1.0 / 128.0;
+/// The weight with which a canary's gradients have the same norm in both layers of a network.
+const BALANCED: f32 = 1.0 / 128.0;
 
-/// Steps of a network's training in which every row takes part.
+/// The number of steps of a training without sampling.
 const STEPS: u32 = 4;
 
-/// Steps of a training in which rows take part with a chance, and that chance, as a share of the rows.
+/// The number of steps of a training with sampling, and the sampling rate.
 const SAMPLED: (u32, f64) = (8, 0.25);
 
-/// So short a step that the weights, and with them every gradient, stay nearly where they are, and long
-/// enough that single precision shows how far they moved.
+/// A learning rate so small that the weights, and with them the gradients, hardly change, and large enough that the
+/// change is visible in single precision.
 const RATE: f64 = 1e-5;
 
-/// A gate with blocks enough, each of which is charged once.
-pub(super) struct Yard {
+/// A gate with a supply of blocks, each of which is charged once.
+pub(super) struct AuditGate {
     gate: Gate<MemoryLog>,
     stream: StreamId,
     filter: Filter,
     used: u32,
 }
 
-impl Yard {
+impl AuditGate {
     pub(super) fn new(filter: Filter) -> Result<Self, AuditError> {
         let mut gate = Gate::open(MemoryLog::default()).map_err(AuditError::Gate)?;
-        let policy = Policy::single(filter.clone(), Doors::EnforcedOnly);
+        let policy = Policy::single(filter.clone(), AccessModes::EnforcedOnly);
         let stream = gate.create_stream(0, "audit", policy).map_err(AuditError::Gate)?;
         let keys = (0..BLOCKS).map(|block| block.to_string()).collect();
         gate.add_blocks(0, stream, keys).map_err(AuditError::Gate)?;
@@ -74,20 +73,20 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(self.used, self.used).map_err(|_| AuditError::Refused)?,
             costs: [Some(cost), None],
-            door: Door::Enforced,
+            access: AccessMode::Enforced,
             purpose: "audit".to_owned(),
         };
         self.used += 1;
-        let answer = self.gate.charge(0, vec![request]).map_err(AuditError::Gate)?.pop();
-        let Some(Answer::Granted(grant)) = answer else { return Err(AuditError::Refused) };
+        let outcome = self.gate.charge(0, vec![request]).map_err(AuditError::Gate)?.pop();
+        let Some(ChargeOutcome::Granted(grant)) = outcome else { return Err(AuditError::Refused) };
         let permit = self.gate.start(0, grant).map_err(AuditError::Gate)?;
         permit.open(noise, |_| Ok([vec![rows], Vec::new()]))
     }
 }
 
-/// A learner, ready to be played with.
+/// A learner that is set up for plays.
 pub(super) struct Game {
-    yard: Yard,
+    gate: AuditGate,
     cost: Cost,
     claim: Claim,
     kind: Kind,
@@ -99,7 +98,7 @@ enum Kind {
 }
 
 impl Game {
-    /// The learner with as much noise as its plan puts in for the target.
+    /// The learner with the noise that its plan needs for the target.
     pub(super) fn new(learner: Learner, target: Ceiling) -> Result<Self, AuditError> {
         let (epsilon, delta) = numbers(target);
         let exact = gaussian_mu(epsilon, delta).map_err(|_| AuditError::OutOfReach)?;
@@ -107,51 +106,51 @@ impl Game {
         let basic = Filter::new(Rule::Basic, target).ok_or(AuditError::OutOfReach)?;
         match learner {
             Learner::Network => {
-                let plan = network_plan(&deep()?, (STEPS, 1.0), ORDINARY + 1, target)?;
-                Self::network(Yard::new(basic)?, gaussian, plan)
+                let plan = network_plan(&relu_shape()?, (STEPS, 1.0), ORDINARY + 1, target)?;
+                Self::network(AuditGate::new(basic)?, gaussian, plan)
             }
             Learner::SampledNetwork => {
-                let plan = network_plan(&deep()?, SAMPLED, ORDINARY + 1, target)?;
+                let plan = network_plan(&relu_shape()?, SAMPLED, ORDINARY + 1, target)?;
                 let step = StepLoss::SampledGaussian { q: SAMPLED.1, sigma: deviation(plan.step().sigma) };
                 let composition = Composition::new(&[(step, u64::from(plan.steps()))]);
                 let composition = composition.map_err(|_| AuditError::OutOfReach)?;
-                // The plan has asked the filter of the target itself, which evaluates the distribution of the
-                // loss. To do so at every charge would take longer than the plays; Rényi orders do not.
-                let roomy = Filter::new(Rule::Renyi, ROOMY).ok_or(AuditError::OutOfReach)?;
-                Self::network(Yard::new(roomy)?, Claim::composed(epsilon, delta, &composition), plan)
+                // The plan was checked against the target's own filter, which evaluates the privacy-loss
+                // distribution. Doing so at every charge would take longer than the plays; a Rényi filter is fast.
+                let loose = Filter::new(Rule::Renyi, LOOSE).ok_or(AuditError::OutOfReach)?;
+                Self::network(AuditGate::new(loose)?, Claim::composed(epsilon, delta, &composition), plan)
             }
             Learner::Linear => {
                 let (sigma, cost) = linear_noise(&basic, target)?;
-                Ok(Self { yard: Yard::new(basic)?, cost, claim: gaussian, kind: Kind::Linear { sigma } })
+                Ok(Self { gate: AuditGate::new(basic)?, cost, claim: gaussian, kind: Kind::Linear { sigma } })
             }
         }
     }
 
-    fn network(yard: Yard, claim: Claim, plan: Plan) -> Result<Self, AuditError> {
+    fn network(gate: AuditGate, claim: Claim, plan: Plan) -> Result<Self, AuditError> {
         let cost = plan.charge().ok_or(AuditError::OutOfReach)?;
-        // Ordinary rows do not pass the bend, so that the row to be found has both layers' weights to itself.
-        let weights = vec![vec![-1.0, EVEN, 0.0], vec![EVEN, 0.0]];
-        let network = Network::from_parameters(deep()?, weights).ok_or(AuditError::OutOfReach)?;
-        Ok(Self { yard, cost, claim, kind: Kind::Network { plan, network } })
+        // Ordinary rows are zeroed by the ReLU, so that only the canary moves both layers' weights.
+        let weights = vec![vec![-1.0, BALANCED, 0.0], vec![BALANCED, 0.0]];
+        let network = Network::from_parameters(relu_shape()?, weights).ok_or(AuditError::OutOfReach)?;
+        Ok(Self { gate, cost, claim, kind: Kind::Network { plan, network } })
     }
 
     pub(super) const fn claim(&self) -> &Claim {
         &self.claim
     }
 
-    /// Plays once and gives the attacker's score.
+    /// Plays once and returns the attacker's score.
     pub(super) fn play<N: NoiseSource>(&mut self, world: World, noise: N) -> Result<f64, AuditError> {
         let canaries: &[u32] = match world {
             World::Without => &[],
             World::With => &[0],
         };
-        // A network is wrong about the row if it has the label zero; a sum of labels moves if it has not.
+        // A network mispredicts the canary if its label is zero; a sum of labels changes only if its label is not.
         let label = match self.kind {
             Kind::Network { .. } => 0.0,
             Kind::Linear { .. } => 1.0,
         };
         let rows = rows_with(1, canaries, label)?;
-        let mut session = self.yard.open(self.cost.clone(), rows, noise)?;
+        let mut session = self.gate.open(self.cost.clone(), rows, noise)?;
         match &self.kind {
             Kind::Network { plan, network } => {
                 let released = train_watched(&mut session, plan, network.clone())?;
@@ -165,15 +164,15 @@ impl Game {
     }
 }
 
-/// Whether the row to be found is there.
+/// Whether the canary is present.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum World {
     Without,
     With,
 }
 
-/// Room for charges whose ceiling is not the claim.
-const ROOMY: Ceiling = Ceiling {
+/// A ceiling above every claim, for games whose charges are priced by another rule than the claim.
+const LOOSE: Ceiling = Ceiling {
     epsilon: Epsilon::from_units(55_000_000_000_000).expect("below the limit"),
     delta: Delta::from_units(500_000_000_000_000_000).expect("below the limit"),
 };
@@ -186,18 +185,18 @@ fn deviation(sigma: Sigma) -> f64 {
     sigma.units() as f64 / 1e9
 }
 
-/// A number that ordinary rows share, and one for each canary.
+/// One number for all ordinary rows, and one for each canary.
 fn layout(canaries: u32) -> Layout {
     Layout { numbers: 1 + canaries, named: 0, places: 0 }
 }
 
-/// Logistic regression: its gradient is the row itself times an error, so a row can point where it likes.
-pub(super) fn flat(canaries: u32) -> Result<Shape, AuditError> {
+/// Logistic regression: a row's gradient is the row times its error, so a canary can choose its direction.
+pub(super) fn logistic_shape(canaries: u32) -> Result<Shape, AuditError> {
     shape(canaries, Vec::new())
 }
 
-/// A network with a bend, so that a gradient has two layers to be clipped over.
-fn deep() -> Result<Shape, AuditError> {
+/// A network with one ReLU layer, so that a gradient is clipped over two layers.
+fn relu_shape() -> Result<Shape, AuditError> {
     shape(1, vec![1])
 }
 
@@ -205,33 +204,33 @@ fn shape(canaries: u32, hidden: Vec<u32>) -> Result<Shape, AuditError> {
     Shape::new(layout(canaries), Inputs::Direct, hidden, Loss::Logistic).map_err(|_| AuditError::OutOfReach)
 }
 
-/// So many steps in which rows take part with a chance, with the noise that the target needs.
+/// `steps` steps of sampled rows, with the noise that the target needs.
 pub(super) fn network_plan(shape: &Shape, steps: (u32, f64), rows: usize, target: Ceiling) -> Result<Plan, AuditError> {
     let rows = rows as f64;
     let work = Work { rows, batch: rows * steps.1, steps: steps.0, clip: 1.0 };
     Plan::new(shape, work, target, Rule::Basic).map_err(AuditError::Plan)
 }
 
-/// How many steps the trainings of an audit have in which every row takes part.
+/// The steps and the sampling rate of a training without sampling.
 pub(super) const fn full_steps() -> (u32, f64) {
     (STEPS, 1.0)
 }
 
-/// Ordinary rows, then those canaries that are in: each alone in its direction, and longer than any clip.
+/// Ordinary rows, then the canaries that are present: each alone in its direction, and beyond any clip.
 pub(super) fn rows_with(canaries: u32, present: &[u32], label: f32) -> Result<Encoded, AuditError> {
     let layout = layout(canaries);
     let width = layout.numbers as usize;
     let mut numbers = vec![0.0; (ORDINARY + present.len()) * width];
-    let (ordinary, loud) = numbers.split_at_mut(ORDINARY * width);
+    let (ordinary, canary_rows) = numbers.split_at_mut(ORDINARY * width);
     ordinary.chunks_mut(width).for_each(|row| row[0] = 1.0);
-    loud.chunks_mut(width).zip(present).for_each(|(row, &canary)| row[1 + canary as usize] = LOUD);
+    canary_rows.chunks_mut(width).zip(present).for_each(|(row, &canary)| row[1 + canary as usize] = CANARY_VALUE);
     let mut labels = vec![1.0; ORDINARY];
     labels.resize(ORDINARY + present.len(), label);
     Encoded::from_parts(layout, numbers, Vec::new(), labels).ok_or(AuditError::OutOfReach)
 }
 
-/// Trains a step at a time and gives, for each, the noisy sums layer by layer: what the released weights
-/// moved by, over how far a step goes.
+/// Trains one step at a time and returns for each the noisy sums layer by layer: the change of the released weights
+/// divided by the step size.
 pub(super) fn train_watched<N: NoiseSource>(
     session: &mut Session<Encoded, N>, plan: &Plan, mut network: Network,
 ) -> Result<Vec<Vec<Vec<f64>>>, AuditError> {
@@ -249,16 +248,16 @@ pub(super) fn train_watched<N: NoiseSource>(
     Ok(released)
 }
 
-/// What evidence counts for that no noise of this size leaves by chance.
+/// The score of evidence that noise of this size practically never produces.
 const SURE: f64 = 1e6;
 
-/// The score of a row's number in each step, in clips.
+/// The attacker's score of the canary's numbers in all steps, in units of the clip.
 ///
-/// A step without any noise, or two with the same, would be surer evidence than any likelihood: numbers
-/// closer than a millionth of the noise to zero, to one clip, to each other or to one clip apart come about
-/// in less than one step of a hundred thousand, and are scored as if they never did.
+/// A step without noise, or two steps with the same noise, are stronger evidence than any likelihood. Numbers within
+/// a millionth of the noise of zero, of one clip, of each other or of one clip apart occur in fewer than one step in
+/// a hundred thousand, and are scored as if they never occurred by chance.
 pub fn score_steps(found: &[f64], rate: f64, sigma: f64) -> f64 {
-    let near = |value: f64, wanted: f64| (value - wanted).abs() <= 1e-6 * sigma;
+    let near = |value: f64, expected: f64| (value - expected).abs() <= 1e-6 * sigma;
     let likely: f64 = found.iter().map(|&number| log_likelihood(number, rate, sigma)).sum();
     let silent = found.iter().filter(|&&number| near(number, 0.0)).count() as f64;
     let shown = found.iter().filter(|&&number| near(number, 1.0)).count() as f64;
@@ -268,7 +267,7 @@ pub fn score_steps(found: &[f64], rate: f64, sigma: f64) -> f64 {
     likely + SURE * (2.0 * (shown + moved) - silent - same)
 }
 
-/// The noise with which the filter admits a matrix, a vector and an eigenvalue, and what they cost.
+/// The noise with which the filter admits a matrix, a vector and an eigenvalue, and their cost.
 fn linear_noise(filter: &Filter, target: Ceiling) -> Result<(Sigma, Cost), AuditError> {
     let (epsilon, delta) = numbers(target);
     let least = gaussian_sigma(epsilon, delta).map_err(|_| AuditError::OutOfReach)? * sqrt(3.0);
@@ -288,8 +287,9 @@ fn linear_noise(filter: &Filter, target: Ceiling) -> Result<(Sigma, Cost), Audit
     Err(AuditError::OutOfReach)
 }
 
-/// What a linear learner releases. The row has a direction to itself, in which the matrix has no other part:
-/// it moves the matrix, the vector and the smallest eigenvalue, each by all that one row can.
+/// The attacker's score of the releases of a linear learner. The canary has a direction of its own, in which the
+/// matrix is otherwise zero: it changes the matrix, the vector and the smallest eigenvalue, each by as much as one row
+/// can.
 fn linear_score<N: NoiseSource>(session: &mut Session<Encoded, N>, sigma: Sigma) -> Result<f64, AuditError> {
     let bounds = MomentBounds { width: 2, feature_norm: 1.0, label_size: 1.0 };
     let moments = session.moments(Lane::Train, bounds, |row, features| {

@@ -1,15 +1,16 @@
-//! Audits: attacks on the learners, and what their success says about the loss. Proof: `proofs/audit.md`.
+//! Audits: attacks on the learners, and the lower bound of the privacy loss that follows from their success
+//! (`proofs/audit.md`).
 //!
-//! A proof says that a mechanism loses at most so much; an audit measures that it loses at least so much. If
-//! the second is above the first, something between the proof and the released numbers is wrong. If it is
-//! not, nothing has been proved, but an audit that gets close to the claim would have noticed a wrong one.
+//! A proof gives an upper bound of the privacy loss; an audit measures a lower bound. If the lower bound is above
+//! the upper one, something between the proof and the released numbers is wrong. Otherwise nothing is proved, but
+//! an audit whose bound is close to the claim would have detected a wrong claim.
 //!
-//! - [`canary`]: many plays with and without one row made to be found, seen by an attacker who sees all;
-//! - [`one_run`]: one training with many such rows;
-//! - [`judge`]: from scores to a bound, for any mechanism.
+//! - [`canary`]: many trainings with and without one canary row, and an attacker who sees every release;
+//! - [`one_run`]: one training with many canaries;
+//! - [`judge`]: from an attacker's scores to a bound, for any mechanism.
 //!
-//! Everything is charged at a gate of its own with a log in memory, on rows made up here. An audit must
-//! never be given anyone's rows: what it prints is not private.
+//! Everything is charged at a separate gate with an in-memory log, on synthetic rows. An audit must never read real
+//! rows: its report is not private.
 
 mod binomial;
 mod bound;

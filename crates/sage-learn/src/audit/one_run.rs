@@ -1,52 +1,52 @@
-//! An audit by one training: many canaries, each in or out by a coin. Proof: `proofs/audit.md`.
+//! An audit by one training: many canaries, each included at random. Proof: `proofs/audit.md`.
 //!
-//! Steinke, Nasr and Jagielski (2023) showed that one run of a mechanism can be audited, since the coins of
-//! different canaries are independent even where what the mechanism makes of them is not. The bound is weaker
-//! than that of many runs; it asks for one.
+//! Steinke, Nasr and Jagielski (2023) showed that a single run of a mechanism can be audited, since the inclusion of
+//! different canaries is independent even if the outputs are not. The bound is weaker than that of many runs, but it
+//! needs only one.
 
 use libm::exp;
 use sage_kernel::noise::{NoiseError, NoiseSource, uniform_below};
 use sage_kernel::{Ceiling, Filter, Rule};
 
 use super::binomial::at_least;
-use super::game::{Yard, flat, full_steps, network_plan, numbers, rows_with, train_watched};
+use super::game::{AuditGate, full_steps, logistic_shape, network_plan, numbers, rows_with, train_watched};
 use super::report::{AuditError, check};
 use crate::network::Network;
 use sage_numerics::bisect;
 
-/// How sure the lower bound is.
+/// The confidence of the lower bound.
 const CONFIDENCE: f64 = 0.95;
 
-/// One canary in so many is guessed at: the clearest scores, half of them as in and half as out.
+/// One in this many canaries is guessed: those with the most extreme scores, half as included and half as excluded.
 const GUESSED: u32 = 5;
 
-/// What an audit by one run found.
+/// The result of an audit by one run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct OneRunReport {
     /// The claim.
     pub claimed: Ceiling,
-    /// The loss is at least this, at the claimed δ and with the confidence below.
+    /// A lower bound of ε at the claimed δ, with the confidence below.
     pub epsilon_lower: f64,
-    /// How sure that is.
+    /// The confidence of the lower bound.
     pub confidence: f64,
-    /// How many canaries there were.
+    /// The number of canaries.
     pub canaries: u32,
-    /// How many were guessed at.
+    /// The number of guesses.
     pub guesses: u32,
-    /// How many guesses were right.
+    /// The number of correct guesses.
     pub correct: u32,
 }
 
-/// The least ε that an (ε, δ)-differentially private mechanism must have for so many right guesses out of
-/// so many, with this many canaries, to be more likely than `chance`.
+/// A lower bound of ε of an (ε, δ)-differentially private mechanism, from `correct` of `guesses` guesses about
+/// `canaries` canaries.
 ///
 /// # Guarantee
-/// Above the true ε with at most the probability `chance`, if each canary was in by a fair coin of its own
-/// and how many are guessed at was fixed beforehand: `proofs/audit.md`.
+/// Above the true ε with probability at most `chance`, if each canary was included independently with probability
+/// 1/2 and the number of guesses was fixed in advance: `proofs/audit.md`.
 pub fn one_run_bound(canaries: u32, guesses: u32, correct: u32, delta: f64, chance: f64) -> f64 {
     let (guesses, correct) = (guesses as usize, correct.min(guesses) as usize);
     let missed = f64::from(canaries) * delta;
-    // Some of the right guesses may be owed to δ; how many are set aside is free to choose.
+    // Some correct guesses may be due to δ; the bound holds for every number that is set aside.
     let likely = |epsilon: f64| {
         let right = 1.0 / (1.0 + exp(-epsilon));
         let set_aside = |aside: usize| at_least(correct - aside, guesses, right) + missed / (aside + 1) as f64;
@@ -55,12 +55,13 @@ pub fn one_run_bound(canaries: u32, guesses: u32, correct: u32, delta: f64, chan
     if likely(0.0) > chance {
         return 0.0;
     }
-    // The end at which it is still too unlikely.
+    // The end of the bisection at which the result is still too unlikely.
     let beyond = bisect(60.0, 0.0, |epsilon| likely(epsilon) > chance);
     (beyond * (1.0 - 1e-12)).max(0.0)
 }
 
-/// Trains one network on canaries that are each in by a coin, and guesses at the clearest.
+/// Trains one network on canaries that are each included with probability 1/2, and guesses those with the most extreme
+/// scores.
 ///
 /// # Errors
 /// When a parameter is out of range, or the kernel does not run the training.
@@ -71,17 +72,17 @@ pub fn one_run<N: NoiseSource>(
     if !(10..=10_000).contains(&canaries) {
         return Err(AuditError::Parameter("an audit by one run has from 10 to 10000 canaries"));
     }
-    let mut coins = noise()?;
+    let mut assignment = noise()?;
     let mut inside = Vec::with_capacity(canaries as usize);
     for _ in 0..canaries {
-        inside.push(uniform_below(&mut coins, 2)? == 1);
+        inside.push(uniform_below(&mut assignment, 2)? == 1);
     }
-    let present: Vec<u32> = (0..canaries).zip(&inside).filter(|(_, inside)| **inside).map(|(place, _)| place).collect();
-    let shape = flat(canaries)?;
+    let present: Vec<u32> = (0..canaries).zip(&inside).filter(|(_, inside)| **inside).map(|(index, _)| index).collect();
+    let shape = logistic_shape(canaries)?;
     let plan = network_plan(&shape, full_steps(), canaries as usize, claimed)?;
     let filter = Filter::new(Rule::Basic, claimed).ok_or(AuditError::OutOfReach)?;
     let cost = plan.charge().ok_or(AuditError::OutOfReach)?;
-    let mut session = Yard::new(filter)?.open(cost, rows_with(canaries, &present, 0.0)?, noise()?)?;
+    let mut session = AuditGate::new(filter)?.open(cost, rows_with(canaries, &present, 0.0)?, noise()?)?;
     let released = train_watched(&mut session, &plan, Network::new(shape, 0))?;
     let score = |canary: usize| released.iter().map(|step| step[0][1 + canary]).sum::<f64>();
     let mut order: Vec<(f64, usize)> = (0..canaries as usize).map(|canary| (score(canary), canary)).collect();
@@ -99,7 +100,7 @@ pub fn one_run<N: NoiseSource>(
 mod tests {
     use super::*;
 
-    /// Without δ the bound is that of coins: as many heads as this are too unlikely below it, and not above.
+    /// Without δ the bound is the binomial one: this many correct guesses are too unlikely below it, and not above.
     #[test]
     fn the_bound_is_where_the_tail_crosses() {
         let found = one_run_bound(1000, 200, 150, 0.0, 0.05);

@@ -1,4 +1,4 @@
-//! The audit that a front end runs: many plays of a game, and what they show.
+//! The canary audit: many plays of a game, and the report on them.
 
 use sage_kernel::noise::{NoiseError, NoiseSource};
 use sage_kernel::{Ceiling, GateError, SessionError};
@@ -7,21 +7,21 @@ use super::bound::{Claim, judge};
 use super::game::{Game, World, numbers};
 use crate::network::{PlanError, TrainError};
 
-/// How sure the quoted lower bound is.
+/// The confidence of the reported lower bound.
 const CONFIDENCE: f64 = 0.99;
 
-/// The chance that a claim which holds is called violated.
+/// The probability that a claim that holds is reported as violated.
 const FALSE_ALARM: f64 = 1e-6;
 
-/// Plays in each world: fewer show nothing, and more are not a question for one process.
+/// The number of plays in each world: fewer have no power, more take too long in one process.
 const RUNS: std::ops::RangeInclusive<u32> = 100..=10_000_000;
 
 /// Which learner is audited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learner {
-    /// A network by DP-SGD in which every row takes part in every step: the tightest audit of it.
+    /// A network by DP-SGD in which every step uses all rows: the tightest audit.
     Network,
-    /// The same with steps in which each row takes part with a chance of its own.
+    /// The same with Poisson-sampled steps.
     SampledNetwork,
     /// Linear regression from noisy moments and a noisy smallest eigenvalue.
     Linear,
@@ -37,37 +37,37 @@ impl std::fmt::Display for Learner {
     }
 }
 
-/// What an audit says about a claim.
+/// The conclusion of an audit about a claim.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// Nothing was seen that the claim does not allow. That is no proof of it.
+    /// Nothing contradicts the claim. That does not prove it.
     Fine,
-    /// More was seen than the claim allows, but for a false alarm.
+    /// The claim is contradicted, except for the probability of a false alarm.
     Violated,
 }
 
-/// What a canary audit found.
+/// The result of a canary audit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CanaryReport {
     /// The learner.
     pub learner: Learner,
     /// The claim.
     pub claimed: Ceiling,
-    /// The loss is at least this, at the claimed δ and with the confidence below.
+    /// A lower bound of ε at the claimed δ, with the confidence below.
     pub epsilon_lower: f64,
-    /// How sure that is.
+    /// The confidence of the lower bound.
     pub confidence: f64,
-    /// The chance of the verdict to be `Violated` where the claim holds.
+    /// The probability of the verdict `Violated` if the claim holds.
     pub false_alarm: f64,
     /// Plays with the row, and as many without it.
     pub runs: u32,
     /// The verdict.
     pub verdict: Verdict,
-    /// All of it in words.
+    /// The report as a sentence.
     pub sentence: String,
 }
 
-/// Why there is no report.
+/// Why an audit failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuditError {
@@ -77,13 +77,13 @@ pub enum AuditError {
     OutOfReach,
     /// The training could not be planned.
     Plan(PlanError),
-    /// The gate did not take a charge that its own filter admits.
+    /// The gate refused a charge that its own filter admits.
     Refused,
     /// The gate failed.
     Gate(GateError),
-    /// A mechanism did not run.
+    /// The session refused a mechanism.
     Session(SessionError),
-    /// A training did not end.
+    /// A training failed.
     Train(TrainError),
     /// There is no randomness.
     Noise(NoiseError),
@@ -106,8 +106,8 @@ impl std::fmt::Display for AuditError {
 
 impl std::error::Error for AuditError {}
 
-/// Plays the learner's game so many times with and without the row, each time with noise from a source of
-/// its own, and judges the claim.
+/// Plays the learner's game `runs` times with and without the canary, each time with noise from a new source, and
+/// tests the claim.
 ///
 /// # Errors
 /// When a parameter is out of range, or the kernel does not run a play.
@@ -152,7 +152,7 @@ fn report(learner: Learner, claimed: Ceiling, claim: &Claim, without: &[f64], wi
     report
 }
 
-/// The largest ε for which the games are set up: beyond it noise is less than the grid of a step resolves.
+/// The largest ε of an audit: beyond it the noise is below the resolution of a step's grid.
 const LARGEST: f64 = 50.0;
 
 pub(super) fn check(claimed: Ceiling) -> Result<(), AuditError> {
@@ -198,7 +198,7 @@ mod tests {
         Ceiling { epsilon: Epsilon::ceiling(epsilon).unwrap(), delta: Delta::ceiling("1e-6").unwrap() }
     }
 
-    /// A learner with the noise for one claim, held to a stricter one: the games can find something.
+    /// A learner with the noise for one claim is detected when tested against a stricter one.
     #[test]
     fn less_noise_than_claimed_is_found() {
         let cases = [(Learner::Network, "6"), (Learner::SampledNetwork, "3"), (Learner::Linear, "6")];

@@ -1,16 +1,16 @@
-//! Rows that only name places as one key each: which of all combinations of places they have.
+//! Rows that have only categorical fields as one key: the index of their combination of categories.
 
 use std::num::NonZeroU32;
 
 use super::encoding::Encoding;
 
-/// The most combinations, so that there is room for two answers to each in a table of the kernel.
+/// The most combinations, so that a table of the kernel holds two classes for each.
 const MOST: u64 = 1 << 23;
 
-/// All combinations of places that a row of an encoding can name.
+/// All combinations of categories that a row of an encoding can have.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cells {
-    /// How many places each field has.
+    /// How many categories each field has.
     sizes: Vec<u32>,
     count: NonZeroU32,
 }
@@ -21,24 +21,25 @@ impl Cells {
         self.count
     }
 
-    /// The combination that a row's places are; nothing if they are none.
-    pub fn of(&self, places: &[u32]) -> Option<u32> {
+    /// The index of the combination of these one-hot indices; `None` if they are out of range.
+    pub fn of(&self, indices: &[u32]) -> Option<u32> {
         let (mut cell, mut first) = (0u32, 0u32);
-        for (place, &size) in places.iter().zip(&self.sizes) {
-            let own = place.checked_sub(first).filter(|own| *own < size)?;
-            // Below the count, which has 23 bits.
-            cell = cell * size + own;
+        for (index, &size) in indices.iter().zip(&self.sizes) {
+            let category = index.checked_sub(first).filter(|category| *category < size)?;
+            // It cannot overflow: it is below the count, which has 23 bits.
+            cell = cell * size + category;
             first += size;
         }
-        (places.len() == self.sizes.len()).then_some(cell)
+        (indices.len() == self.sizes.len()).then_some(cell)
     }
 }
 
 impl Encoding {
-    /// The combinations of places that rows name, if that is all they are and there are at most 2^23.
+    /// The combinations of categories of a row; `None` if rows have numeric fields, or there are more than 2^23
+    /// combinations.
     pub fn cells(&self) -> Option<Cells> {
-        let named = self.stated().fields.iter().map(|field| field.kind.places()).filter(|&places| places > 0);
-        let sizes: Option<Vec<u32>> = named.map(|places| u32::try_from(places).ok()).collect();
+        let counts = self.stated().fields.iter().map(|field| field.kind.places()).filter(|&count| count > 0);
+        let sizes: Option<Vec<u32>> = counts.map(|count| u32::try_from(count).ok()).collect();
         let sizes = sizes.filter(|_| self.layout().numbers == 0)?;
         let count =
             sizes.iter().try_fold(1u64, |count, &size| Some(count * u64::from(size)).filter(|&all| all <= MOST));
@@ -71,9 +72,9 @@ mod tests {
         for one in 0..sizes[0] {
             for two in 0..sizes[1] {
                 for three in 0..sizes[2] {
-                    let places = [one, sizes[0] + two, sizes[0] + sizes[1] + three];
-                    let cell = cells.of(&places).unwrap() as usize;
-                    assert!(!std::mem::replace(&mut seen[cell], true), "{places:?}");
+                    let indices = [one, sizes[0] + two, sizes[0] + sizes[1] + three];
+                    let cell = cells.of(&indices).unwrap() as usize;
+                    assert!(!std::mem::replace(&mut seen[cell], true), "{indices:?}");
                 }
             }
         }

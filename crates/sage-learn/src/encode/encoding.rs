@@ -6,10 +6,10 @@ use super::key::{Key, Prepared};
 use super::rows::{Encoded, Layout, Parts};
 use super::scale::{Scale, present};
 
-/// One row, as an encoding looks at it: columns by their place, nothing where a value is null, of another
-/// type, or there is no such column.
+/// One row as an encoding reads it, by column index. `None` if a value is null, of another type, or there is no such
+/// column.
 pub trait Source {
-    /// A number, whole or not; a truth value counts as one or zero. It may be no number at all.
+    /// A number, whole or not; a truth value counts as one or zero. It may be NaN.
     fn number(&self, column: u32) -> Option<f64>;
     /// A whole number, or a truth value as one or zero.
     fn integer(&self, column: u32) -> Option<i64>;
@@ -35,17 +35,17 @@ impl<S: Source> Source for &S {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Field {
-    /// Its name, unlike every other's.
+    /// Its unique name.
     pub name: String,
-    /// What it takes from a row.
+    /// How it is computed from a row.
     pub kind: FieldKind,
 }
 
-/// What a field takes from a row.
+/// How a field is computed from a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FieldKind {
-    /// A number in its span.
+    /// A rescaled number.
     Number {
         /// The column.
         column: u32,
@@ -57,32 +57,32 @@ pub enum FieldKind {
         /// The column.
         column: u32,
     },
-    /// A number in its span that stands beside the row: a table can be fitted from it, and no learner sees it. It is NaN
-    /// where it is missing and its scale has no constant for that; the row stays.
+    /// An auxiliary number beside the row: a table can be fitted from it, and no learner sees it. It is NaN if it is
+    /// missing and its scale has no constant for that; the row is kept.
     Beside {
         /// The column.
         column: u32,
         /// Its bounds.
         scale: Scale,
     },
-    /// A place by one column.
+    /// The category of one column.
     Category(Key),
-    /// A place for every pair of places of two columns.
+    /// A category for every pair of categories of two columns.
     Cross(Key, Key),
-    /// A number that a table holds for the row's key.
+    /// A number looked up in a table by the row's key.
     Join(Join),
 }
 
 /// A number looked up by key in a table that was fitted with noise.
 ///
-/// Until the table is there the number is the key itself, which `f32` holds exactly; so the rows of a session
-/// carry the key to the fitting, and [`Encoded::join`] puts the table's number in its stead.
+/// Until the table is fitted the number is the key itself, which is exact in `f32`: the rows of a session carry the
+/// key to the fit, and [`Encoded::join`] replaces it by the table's number.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Join {
     /// The key.
     pub key: Key,
-    /// Whose mean the table holds for each key.
+    /// The value whose mean the table contains for each key.
     pub mean: Mean,
     /// How a mean becomes a number of the row; its bounds are those the values are clipped to.
     pub scale: Scale,
@@ -90,27 +90,27 @@ pub struct Join {
     pub table: Vec<f32>,
 }
 
-/// Whose mean a joined table holds.
+/// The value whose mean a joined table contains.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Mean {
     /// The label's.
     Label,
-    /// That of the number of this name, which may stand beside the row.
+    /// The number of this name, which may be an auxiliary one.
     Field(String),
 }
 
-/// What is to be predicted.
+/// The label.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Label {
     /// The column.
     pub column: u32,
-    /// How it is taken.
+    /// How it is read.
     pub kind: LabelKind,
 }
 
-/// How a label is taken. A missing label (null, NaN or infinite) is never replaced: its row is left out.
+/// How a label is read. A missing label (null, NaN or infinite) is never replaced: its row is left out.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum LabelKind {
@@ -121,7 +121,7 @@ pub enum LabelKind {
         /// The upper bound.
         high: f64,
     },
-    /// True from one half on, as one; every other number is zero.
+    /// One for a number of at least one half, else zero.
     Truth,
 }
 
@@ -144,7 +144,7 @@ impl LabelKind {
     }
 }
 
-/// Why a list of fields is no encoding.
+/// Why a list of fields is not an encoding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum EncodingError {
@@ -154,15 +154,14 @@ pub enum EncodingError {
     Name,
     /// Bounds are not finite, or not in order.
     Bounds,
-    /// What a missing number becomes is outside the span.
+    /// The replacement of a missing number is outside the span.
     Missing,
-    /// A category has no value or one twice, or edges are not finite and in order, or there is no place to
-    /// hash into.
+    /// A category has no values or a duplicate, edges are not finite and ascending, or a hash has no indices.
     Categories,
-    /// There are more than 2^24 places.
+    /// There are more than 2^24 category indices.
     Places,
-    /// A joined table has another size than its key, holds what is no number of its span, or means a field
-    /// that is no number.
+    /// A joined table has another size than its key, contains a number outside its span, or is the mean of a field that
+    /// is not numeric.
     Table,
 }
 
@@ -173,8 +172,10 @@ impl std::fmt::Display for EncodingError {
             Self::Name => "two fields have one name",
             Self::Bounds => "bounds must be finite, the lower one first",
             Self::Missing => "what a missing number becomes must lie in the span",
-            Self::Categories => "categories must be different, edges finite and rising, and a hash needs a place",
-            Self::Places => "there are more than 2^24 places",
+            Self::Categories => {
+                "categories must be different, edges finite and ascending, and a hash needs at least one index"
+            }
+            Self::Places => "there are more than 2^24 category indices",
             Self::Table => "a joined table does not fit its key, its span, or a numeric field",
         })
     }
@@ -182,13 +183,13 @@ impl std::fmt::Display for EncodingError {
 
 impl std::error::Error for EncodingError {}
 
-/// An encoding as it is written down.
+/// The serialised form of an encoding.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stated {
-    /// The fields; numbers come before places in a row, each in this order.
+    /// The fields; in a row numbers come before categories, each in this order.
     pub fields: Vec<Field>,
-    /// What is to be predicted.
+    /// The label.
     pub label: Label,
 }
 
@@ -198,7 +199,7 @@ pub struct Stated {
 pub struct Encoding {
     stated: Stated,
     layout: Layout,
-    /// What is worked out of the keys of each field.
+    /// Precomputed lookups of the keys of each field.
     prepared: Vec<[Option<Prepared>; 2]>,
 }
 
@@ -217,24 +218,24 @@ impl TryFrom<Stated> for Encoding {
 }
 
 impl Encoding {
-    /// Checks the fields and works out where each goes.
+    /// Checks the fields and computes the layout.
     ///
     /// # Errors
-    /// The first rule that is broken.
+    /// The first violated rule.
     pub fn new(stated: Stated) -> Result<Self, EncodingError> {
         if stated.fields.is_empty() {
             return Err(EncodingError::Empty);
         }
         let (low, high) = stated.label.kind.bounds();
-        // The label is carried in single precision, so its bounds have to be there too.
+        // The label is stored in single precision, so its bounds must be finite there too.
         if !((low as f32).is_finite() && (high as f32).is_finite() && low < high) {
             return Err(EncodingError::Bounds);
         }
         let mut layout = Layout::default();
         let mut prepared = Vec::with_capacity(stated.fields.len());
         let mut places: u64 = 0;
-        for (at, field) in stated.fields.iter().enumerate() {
-            if stated.fields[..at].iter().any(|other| other.name == field.name) {
+        for (index, field) in stated.fields.iter().enumerate() {
+            if stated.fields[..index].iter().any(|other| other.name == field.name) {
                 return Err(EncodingError::Name);
             }
             field.kind.check(&stated.fields)?;
@@ -252,20 +253,20 @@ impl Encoding {
         Ok(Self { stated, layout, prepared })
     }
 
-    /// How wide a row is.
+    /// The layout of a row.
     pub const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// The encoding as it is written down.
+    /// The serialised form.
     pub const fn stated(&self) -> &Stated {
         &self.stated
     }
 
-    /// The same encoding with the table of a joined field filled in; every number is moved into the span.
+    /// The same encoding with the table of a joined field; every number is clipped to the span.
     ///
     /// # Errors
-    /// When there is no such joined field, or its key has another number of places.
+    /// When there is no such joined field, or its key has another number of categories.
     pub fn with_table(&self, name: &str, means: &[f64]) -> Result<Self, EncodingError> {
         let mut stated = self.stated.clone();
         let field = stated.fields.iter_mut().find(|field| field.name == name);
@@ -275,25 +276,25 @@ impl Encoding {
         if join.table.is_empty() { Err(EncodingError::Table) } else { Self::new(stated) }
     }
 
-    /// The joined fields: name, place among the numbers of a row, and what they join.
+    /// The joined fields: name, index among the numbers of a row, and the join.
     pub fn joins(&self) -> impl Iterator<Item = (&str, usize, &Join)> {
-        self.numeric().filter_map(|(place, field)| match &field.kind {
-            FieldKind::Join(join) => Some((field.name.as_str(), place, join)),
+        self.numeric().filter_map(|(index, field)| match &field.kind {
+            FieldKind::Join(join) => Some((field.name.as_str(), index, join)),
             _ => None,
         })
     }
 
-    /// The place of a numeric field among the numbers of a row, and its scale.
+    /// The index of a numeric field among the numbers of a row, and its scale.
     pub fn number(&self, name: &str) -> Option<(usize, Scale)> {
-        self.numeric().find(|(_, field)| field.name == name).and_then(|(place, field)| match field.kind {
-            FieldKind::Number { scale, .. } => Some((place, scale)),
+        self.numeric().find(|(_, field)| field.name == name).and_then(|(index, field)| match field.kind {
+            FieldKind::Number { scale, .. } => Some((index, scale)),
             _ => None,
         })
     }
 
-    /// The place of a number beside a row, and its scale.
+    /// The index of an auxiliary number, and its scale.
     pub fn beside(&self, name: &str) -> Option<(usize, Scale)> {
-        self.besides().enumerate().find(|(_, (own, _))| *own == name).map(|(place, (_, scale))| (place, scale))
+        self.besides().enumerate().find(|(_, (own, _))| *own == name).map(|(index, (_, scale))| (index, scale))
     }
 
     fn besides(&self) -> impl Iterator<Item = (&str, Scale)> {
@@ -351,16 +352,16 @@ impl Encoding {
                     beside.push(scale.apply(row.number(*column)).unwrap_or(f32::NAN));
                 }
                 (FieldKind::Join(join), [Some(key), _]) => {
-                    let place = join.key.place(key, row);
-                    numbers.push(join.table.get(place as usize).copied().unwrap_or(place as f32));
+                    let key = join.key.category(key, row);
+                    numbers.push(join.table.get(key as usize).copied().unwrap_or(key as f32));
                 }
                 (FieldKind::Category(key), [Some(prepared), _]) => {
-                    places.push(first + key.place(prepared, row));
-                    first += prepared.places;
+                    places.push(first + key.category(prepared, row));
+                    first += prepared.categories;
                 }
                 (FieldKind::Cross(one, other), [Some(left), Some(right)]) => {
-                    places.push(first + one.place(left, row) * right.places + other.place(right, row));
-                    first += left.places * right.places;
+                    places.push(first + one.category(left, row) * right.categories + other.category(right, row));
+                    first += left.categories * right.categories;
                 }
                 _ => unreachable!("every key was prepared when the encoding was made"),
             }

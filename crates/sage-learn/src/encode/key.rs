@@ -1,4 +1,4 @@
-//! A column as one of so many places.
+//! Categorical columns: from a value to the index of its category.
 
 use serde::{Deserialize, Serialize};
 
@@ -6,35 +6,35 @@ use super::encoding::{EncodingError, Source};
 use super::hash::{integer_place, text_place};
 use super::scale::present;
 
-/// The most places of a key: so many keys a table of the kernel has, and `f32` tells them all apart.
-const PLACES_LIMIT: usize = 1 << 24;
+/// The most categories of a key: the size limit of a table of the kernel; all indices are exact in `f32`.
+const CATEGORY_LIMIT: usize = 1 << 24;
 
-/// Which place a row takes by one of its columns.
+/// The category of a row by one of its columns.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Key {
-    /// The column it looks at.
+    /// The index of the column.
     pub column: u32,
-    /// How its value becomes a place.
+    /// How its value becomes a category index.
     pub kind: KeyKind,
 }
 
-/// How a value becomes a place. Whatever is none of the named has the last place to itself.
+/// How a value becomes a category index. The last index is for all other values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum KeyKind {
     /// One of a list of values.
     OneOf(Categories),
-    /// Between two of so many edges: below the first, from each up to the next, from the last on. A missing number
+    /// A bucket between edges: below the first, from each up to the next, from the last on. A missing number
     /// (null, NaN or infinite) has the last index.
     Bucket(Vec<f64>),
-    /// A whole number by [`integer_place`], into so many places and one more for what is none.
+    /// The hash of a whole number by [`integer_place`] into this many indices, and one more for other values.
     HashInteger(u32),
-    /// A text by [`text_place`], into so many places and one more for what is none.
+    /// The hash of a text by [`text_place`] into this many indices, and one more for other values.
     HashText(u32),
 }
 
-/// The values of a category, in the order of their places.
+/// The values of a category, in the order of their indices.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Categories {
@@ -45,13 +45,13 @@ pub enum Categories {
 }
 
 impl Key {
-    /// How many places there are, the last one included.
+    /// The number of categories, including the last one for other values.
     pub fn places(&self) -> u32 {
         let named = match &self.kind {
             KeyKind::OneOf(Categories::Texts(texts)) => texts.len(),
             KeyKind::OneOf(Categories::Integers(integers)) => integers.len(),
             KeyKind::Bucket(edges) => edges.len() + 1,
-            KeyKind::HashInteger(places) | KeyKind::HashText(places) => *places as usize,
+            KeyKind::HashInteger(count) | KeyKind::HashText(count) => *count as usize,
         };
         u32::try_from(named + 1).unwrap_or(u32::MAX)
     }
@@ -64,12 +64,12 @@ impl Key {
                 let finite = edges.iter().all(|edge| edge.is_finite());
                 !edges.is_empty() && finite && edges.windows(2).all(|pair| pair[0] < pair[1])
             }
-            KeyKind::HashInteger(places) | KeyKind::HashText(places) => *places > 0,
+            KeyKind::HashInteger(count) | KeyKind::HashText(count) => *count > 0,
         };
         if !distinct {
             return Err(EncodingError::Categories);
         }
-        if self.places() as usize <= PLACES_LIMIT { Ok(()) } else { Err(EncodingError::Places) }
+        if self.places() as usize <= CATEGORY_LIMIT { Ok(()) } else { Err(EncodingError::Places) }
     }
 
     pub(super) fn prepare(&self) -> Prepared {
@@ -78,49 +78,48 @@ impl Key {
             KeyKind::OneOf(Categories::Integers(integers)) => sorted(integers).unwrap_or_default(),
             _ => Vec::new(),
         };
-        Prepared { order, places: self.places() }
+        Prepared { order, categories: self.places() }
     }
 
-    /// The place of a row: below [`Key::places`] whatever the row holds.
-    pub(super) fn place(&self, prepared: &Prepared, row: &impl Source) -> u32 {
+    /// The category index of a row: below [`Key::places`] for every row.
+    pub(super) fn category(&self, prepared: &Prepared, row: &impl Source) -> u32 {
         let found = match &self.kind {
             KeyKind::OneOf(Categories::Texts(texts)) => {
-                row.text(self.column).and_then(|text| prepared.find(|place| texts[place].as_str().cmp(text)))
+                row.text(self.column).and_then(|text| prepared.find(|index| texts[index].as_str().cmp(text)))
             }
             KeyKind::OneOf(Categories::Integers(integers)) => {
-                row.integer(self.column).and_then(|integer| prepared.find(|place| integers[place].cmp(&integer)))
+                row.integer(self.column).and_then(|integer| prepared.find(|index| integers[index].cmp(&integer)))
             }
             KeyKind::Bucket(edges) => row
                 .number(self.column)
                 .and_then(present)
                 .map(|number| edges.partition_point(|edge| *edge <= number) as u32),
-            KeyKind::HashInteger(places) => {
-                row.integer(self.column).and_then(|integer| integer_place(integer, *places))
-            }
-            KeyKind::HashText(places) => row.text(self.column).map(|text| text_place(text, *places)),
+            KeyKind::HashInteger(count) => row.integer(self.column).and_then(|integer| integer_place(integer, *count)),
+            KeyKind::HashText(count) => row.text(self.column).map(|text| text_place(text, *count)),
         };
-        found.unwrap_or(prepared.places - 1)
+        found.unwrap_or(prepared.categories - 1)
     }
 }
 
-/// What is worked out of a key once, so that a row need not.
+/// A lookup that is computed once per key, not once per row.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Prepared {
-    /// Places in the order of their values.
+    /// Category indices in the order of their values.
     order: Vec<u32>,
-    pub(super) places: u32,
+    /// The number of categories.
+    pub(super) categories: u32,
 }
 
 impl Prepared {
     fn find(&self, compare: impl Fn(usize) -> std::cmp::Ordering) -> Option<u32> {
-        self.order.binary_search_by(|&place| compare(place as usize)).ok().map(|at| self.order[at])
+        self.order.binary_search_by(|&index| compare(index as usize)).ok().map(|position| self.order[position])
     }
 }
 
-/// The places in the order of their values; an error if a value is there twice.
+/// Category indices in the order of their values; an error if a value is duplicated.
 fn sorted<T: Ord>(values: &[T]) -> Result<Vec<u32>, EncodingError> {
-    let mut order: Vec<u32> = (0..values.len()).map(|place| place as u32).collect();
+    let mut order: Vec<u32> = (0..values.len()).map(|index| index as u32).collect();
     order.sort_by(|&one, &other| values[one as usize].cmp(&values[other as usize]));
-    let twice = order.windows(2).any(|pair| values[pair[0] as usize] == values[pair[1] as usize]);
-    if twice { Err(EncodingError::Categories) } else { Ok(order) }
+    let duplicate = order.windows(2).any(|pair| values[pair[0] as usize] == values[pair[1] as usize]);
+    if duplicate { Err(EncodingError::Categories) } else { Ok(order) }
 }

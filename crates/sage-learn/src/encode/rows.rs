@@ -1,24 +1,24 @@
 //! Encoded rows: numbers as `f32`, categories as indices.
 //!
-//! Every learner reads this form. A category is never a column of zeros with a one in it: it is the place
-//! of the one. Each categorical field has a range of places to itself and names exactly one of them in
-//! every row, so a row's places are different and in order by construction.
+//! Every learner reads this form. A category is not stored as a one-hot vector but as the index of its one. Each
+//! categorical field has its own range of one-hot indices and exactly one of them in every row, so a row's indices are
+//! distinct and ascending by construction.
 
 use sage_kernel::Rows;
 
-/// How wide an encoded row is.
+/// The layout of an encoded row.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Layout {
     /// Numbers of a row.
     pub numbers: u32,
-    /// Places that a row names: as many as there are categorical fields.
+    /// One-hot indices of a row: one for each categorical field.
     pub named: u32,
-    /// How many places there are in all.
+    /// The total number of one-hot columns.
     pub places: u32,
 }
 
 impl Layout {
-    /// How many inputs a learner sees: the numbers first, then the places.
+    /// The number of inputs of a learner: the numbers, then the one-hot columns.
     pub const fn inputs(self) -> u32 {
         self.numbers + self.places
     }
@@ -30,7 +30,7 @@ pub struct Encoded {
     numbers: Vec<f32>,
     places: Vec<u32>,
     labels: Vec<f32>,
-    /// How many numbers stand beside a row.
+    /// How many auxiliary numbers a row has.
     width_beside: usize,
     beside: Vec<f32>,
 }
@@ -41,22 +41,22 @@ impl Encoded {
         Self::beside(layout, 0)
     }
 
-    /// Rows one after the other; nothing if the sizes do not fit the layout.
+    /// Row-major parts of rows; `None` if the sizes do not match the layout.
     pub fn from_parts(layout: Layout, numbers: Vec<f32>, places: Vec<u32>, labels: Vec<f32>) -> Option<Self> {
         let rows = labels.len();
         let fits = numbers.len() == rows * layout.numbers as usize && places.len() == rows * layout.named as usize;
         fits.then_some(Self { layout, numbers, places, labels, width_beside: 0, beside: Vec::new() })
     }
 
-    /// The same rows with one more number beside each, after those that are there; nothing if there is not one for
-    /// each row.
+    /// The same rows with one more auxiliary number each, after the existing ones; `None` if there is not one for each
+    /// row.
     pub fn with_beside(mut self, column: &[f32]) -> Option<Self> {
         if column.len() != self.labels.len() {
             return None;
         }
         let mut beside = Vec::with_capacity(self.beside.len() + column.len());
-        for (place, number) in column.iter().enumerate() {
-            beside.extend_from_slice(&self.beside[place * self.width_beside..][..self.width_beside]);
+        for (row, number) in column.iter().enumerate() {
+            beside.extend_from_slice(&self.beside[row * self.width_beside..][..self.width_beside]);
             beside.push(*number);
         }
         self.beside = beside;
@@ -64,32 +64,31 @@ impl Encoded {
         Some(self)
     }
 
-    /// How wide the rows are.
+    /// The layout of the rows.
     pub const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// Puts a table's number in the stead of the key that every row carries as the number at this place.
+    /// Replaces the key that every row carries in the number at this index by the table's number.
     ///
-    /// Row by row, and total: a key that the table does not have, or a place that a row does not have,
-    /// changes nothing.
-    pub fn join(&mut self, place: usize, table: &[f32]) {
+    /// Row by row, and total: a key that is not in the table, or an index that a row does not have, changes nothing.
+    pub fn join(&mut self, index: usize, table: &[f32]) {
         let width = self.layout.numbers as usize;
-        if place >= width {
+        if index >= width {
             return;
         }
-        for number in self.numbers.iter_mut().skip(place).step_by(width) {
+        for number in self.numbers.iter_mut().skip(index).step_by(width) {
             *number = table.get(*number as usize).copied().unwrap_or(*number);
         }
     }
 
-    /// Apart from the rest of a row, since most rows have nothing there and learners ask for rows by the million.
+    /// The auxiliary numbers of a row. Out of line: most rows have none, and learners read millions of rows.
     #[cold]
-    fn beside_of(&self, place: usize) -> &[f32] {
-        &self.beside[place * self.width_beside..][..self.width_beside]
+    fn beside_of(&self, row: usize) -> &[f32] {
+        &self.beside[row * self.width_beside..][..self.width_beside]
     }
 
-    /// No rows yet, each of which will have so many numbers beside it.
+    /// No rows yet, each with `width` auxiliary numbers.
     pub(super) const fn beside(layout: Layout, width_beside: usize) -> Self {
         Self { layout, numbers: Vec::new(), places: Vec::new(), labels: Vec::new(), width_beside, beside: Vec::new() }
     }
@@ -104,7 +103,7 @@ impl Encoded {
     }
 }
 
-/// What the numbers of a batch are written into, row by row.
+/// The buffers that rows are encoded into.
 pub(super) struct Parts<'rows> {
     pub(super) numbers: &'rows mut Vec<f32>,
     pub(super) places: &'rows mut Vec<u32>,
@@ -117,24 +116,24 @@ pub(super) struct Parts<'rows> {
 pub struct Example<'rows> {
     /// Its numbers.
     pub numbers: &'rows [f32],
-    /// The places it names, different and in order.
+    /// Its one-hot indices, distinct and ascending.
     pub places: &'rows [u32],
-    /// What is to be predicted.
+    /// The label.
     pub label: f32,
-    /// What stands beside it.
+    /// Its auxiliary numbers.
     pub beside: &'rows [f32],
 }
 
 impl Example<'_> {
-    /// Its features one by one into room that is zero: numbers, then places, and one that every row has last.
+    /// Writes its features into a zeroed buffer: numbers, then the one-hot columns, then a constant one.
     ///
-    /// Inlined wherever rows come through it: as a call it costs learners a third of their speed.
+    /// Inlined into every loop over rows: as a call it costs learners a third of their speed.
     #[inline(always)]
     pub fn fill_features(&self, features: &mut [f64]) {
         let (numbers, rest) = features.split_at_mut(self.numbers.len());
         numbers.iter_mut().zip(self.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
-        for &place in self.places {
-            if let Some(feature) = rest.get_mut(place as usize) {
+        for &index in self.places {
+            if let Some(feature) = rest.get_mut(index as usize) {
                 *feature = 1.0;
             }
         }
@@ -151,13 +150,13 @@ impl Rows for Encoded {
     }
 
     #[inline]
-    fn row(&self, place: usize) -> Example<'_> {
-        let (numbers, named) = (self.layout.numbers as usize, self.layout.named as usize);
+    fn row(&self, index: usize) -> Example<'_> {
+        let (numbers, active) = (self.layout.numbers as usize, self.layout.named as usize);
         Example {
-            numbers: &self.numbers[place * numbers..][..numbers],
-            places: &self.places[place * named..][..named],
-            label: self.labels[place],
-            beside: if self.width_beside == 0 { &[] } else { self.beside_of(place) },
+            numbers: &self.numbers[index * numbers..][..numbers],
+            places: &self.places[index * active..][..active],
+            label: self.labels[index],
+            beside: if self.width_beside == 0 { &[] } else { self.beside_of(index) },
         }
     }
 }

@@ -1,10 +1,10 @@
-//! A number between public bounds, moved to a public span.
+//! Numbers rescaled from public bounds to a public span.
 
 use serde::{Deserialize, Serialize};
 
 use super::encoding::EncodingError;
 
-/// Where the bounds go.
+/// The span that bounds are rescaled to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Span {
@@ -20,11 +20,11 @@ pub enum Span {
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Scale {
-    /// What becomes the lower end of the span, and everything below it.
+    /// The lower bound; everything below it is clipped.
     pub low: f64,
-    /// What becomes the upper end, and everything above it.
+    /// The upper bound; everything above it is clipped.
     pub high: f64,
-    /// Where the bounds go.
+    /// The span that bounds are rescaled to.
     pub span: Span,
     /// What a missing number becomes, in the span; `None` leaves the row out.
     pub missing: Option<f32>,

@@ -1,14 +1,15 @@
-//! Adaptive sufficient-statistics perturbation (Wang 2018), its releases calibrated together.
+//! Adaptive sufficient-statistics perturbation (Wang 2018), with jointly calibrated releases.
 //!
 //! Three Gaussian releases with one noise multiplier: the smallest eigenvalue of the features' moment matrix,
-//! the matrix, and the vector of its products with the label. The eigenvalue says how much of a ridge the
-//! noise still needs. As published each release gets a third of ε and δ; together they are one Gaussian
-//! release with √3 of the noise, which is a good third less.
+//! the matrix, and the vector of its products with the label. The eigenvalue determines how much ridge the
+//! noise still needs. As published, each release gets a third of ε and δ; calibrated together they are one Gaussian
+//! release with √3 times the noise, which is more than a third less.
 
 use sage_kernel::accountant::{AccountantError, Certified};
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{
-    Lane, Mechanism, MomentBounds, Moments, Part, Permit, PlaceBounds, Rows, Session, SessionError, Sigma, Summary, Tag,
+    BlockPart, Lane, Mechanism, MomentBounds, Moments, OneHotBounds, Permit, Rows, Session, SessionError, Sigma,
+    Summary, SummaryTag,
 };
 
 use super::model::LinearModel;
@@ -16,22 +17,22 @@ use super::solve::solve_bounded;
 use crate::encode::{Encoded, Example, Layout};
 use crate::plan::gaussian_mu;
 
-/// The chance that the noise of the matrix is larger than the ridge is made for.
+/// The probability that the noise of the matrix exceeds the bound that the ridge is chosen for.
 const FAILURE: f64 = 0.1;
-/// The chance that the noisy eigenvalue, less its margin, is above the true one.
+/// The probability that the noisy eigenvalue, less its margin, is above the true one.
 const EIGENVALUE_FAILURE: f64 = 0.05;
 
 /// How the ridge is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Ridge {
-    /// By a noisy eigenvalue: three releases. Its exact computation takes time with the cube of the width.
+    /// By a noisy eigenvalue: three releases. The exact eigenvalue takes cubic time in the width.
     Adaptive,
     /// By the noise alone: two releases, each with less noise for the same cost.
     Fixed,
 }
 
 impl Ridge {
-    /// How many Gaussian releases there are.
+    /// The number of Gaussian releases.
     pub const fn releases(self) -> u32 {
         match self {
             Self::Adaptive => 3,
@@ -40,15 +41,15 @@ impl Ridge {
     }
 }
 
-/// Why there is no model.
+/// Why a model could not be fitted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum LinearError {
-    /// The session did not run a release.
+    /// The session refused a release.
     Session(SessionError),
     /// The label's bounds or the feature norm are not finite, or not in order.
     Bounds,
-    /// The released numbers are so large that no float holds the solution.
+    /// The released numbers are so large that the solution overflows.
     Unsolvable,
 }
 
@@ -70,7 +71,7 @@ impl std::fmt::Display for LinearError {
 
 impl std::error::Error for LinearError {}
 
-/// The noise multiplier with which so many Gaussian releases are together (ε, δ)-differentially private,
+/// The noise multiplier with which `releases` Gaussian releases are together (ε, δ)-differentially private,
 /// rounded up.
 ///
 /// # Errors
@@ -78,13 +79,13 @@ impl std::error::Error for LinearError {}
 pub fn sigma_for(epsilon: f64, delta: f64, releases: u32) -> Certified<Sigma> {
     let exact = libm::sqrt(f64::from(releases)) / gaussian_mu(epsilon, delta)? * (1.0 + 4.0 * f64::EPSILON);
     let units = libm::ceil(exact * 1e9);
-    // Beyond 2^53 a float no longer names every unit.
-    let named = units > 0.0 && units < 9_007_199_254_740_992.0;
-    let sigma = if named { Sigma::from_units(units as u64) } else { None };
+    // Beyond 2^53 an `f64` cannot represent every unit.
+    let exact_units = units > 0.0 && units < 9_007_199_254_740_992.0;
+    let sigma = if exact_units { Sigma::from_units(units as u64) } else { None };
     sigma.ok_or(AccountantError::Unbounded)
 }
 
-/// The ridge that covers the noise of a matrix with so many features, in squared feature norms.
+/// The ridge that covers the noise of a matrix over `width` features, in squared feature norms.
 pub fn ridge_target(sigma: f64, width: f64) -> f64 {
     sigma * libm::sqrt(width * libm::log(2.0 * width * width / FAILURE))
 }
@@ -97,7 +98,7 @@ pub struct AdaSsp {
     feature_norm: f64,
     sigma: Sigma,
     ridge: Ridge,
-    /// The longest weight vector, for features as they are and labels from −1 to 1.
+    /// The largest norm of the weights, for unscaled features and labels from −1 to 1.
     weight_norm: f64,
 }
 
@@ -119,8 +120,8 @@ impl AdaSsp {
         }
     }
 
-    /// The same with rows shortened to this length, the one that every row has included. Shorter means less
-    /// noise, and rows that are longer mean less. Rows of places alone are never shortened.
+    /// Clips rows to this norm, the constant feature included. A smaller norm means less noise and more
+    /// clipping. Rows of one-hot indices alone are never clipped.
     ///
     /// # Errors
     /// When the norm is not finite and above zero.
@@ -129,9 +130,8 @@ impl AdaSsp {
         if fine { Ok(Self { feature_norm, ..self }) } else { Err(LinearError::Bounds) }
     }
 
-    /// The same with weights no longer than this, the bias among them, for features as they are and labels moved from
-    /// their bounds to −1 and 1: the class that [`LeastLossCheck`](crate::validate::LeastLossCheck) speaks of. The
-    /// ridge is raised until they are.
+    /// Bounds the norm of the weights, including the bias, for unscaled features and labels rescaled to [−1, 1]: the
+    /// class that [`LeastLossCheck`](crate::validate::LeastLossCheck) tests. The ridge is raised until the bound holds.
     ///
     /// # Errors
     /// When the norm is not above zero.
@@ -139,7 +139,7 @@ impl AdaSsp {
         if weight_norm > 0.0 { Ok(Self { weight_norm, ..self }) } else { Err(LinearError::Bounds) }
     }
 
-    /// How many features there are: the inputs, and the one that every row has.
+    /// The number of features: the inputs and the constant one.
     pub const fn width(&self) -> u32 {
         self.layout.inputs() + 1
     }
@@ -149,7 +149,7 @@ impl AdaSsp {
         let width = self.width();
         let triangle = u32::try_from(u64::from(width) * (u64::from(width) + 1) / 2).unwrap_or(u32::MAX);
         let release = |coordinates| Mechanism::Gaussian { sigma: self.sigma, coordinates, count: 1 };
-        // The smallest first: a release uses up the first that is large enough.
+        // The smallest first: a release consumes the first one that is large enough.
         match self.ridge {
             Ridge::Adaptive => vec![release(1), release(width), release(triangle)],
             Ridge::Fixed => vec![release(width), release(triangle)],
@@ -165,8 +165,8 @@ impl AdaSsp {
     ) -> Result<LinearModel, LinearError> {
         let label = self.signed_label();
         let moments = match self.place_bounds() {
-            Some(bounds) => session.place_moments(lane, bounds, |row, named| {
-                name_places(&row, named);
+            Some(bounds) => session.one_hot_moments(lane, bounds, |row, indices| {
+                copy_indices(&row, indices);
                 label(row.label)
             })?,
             None => session.moments(lane, self.moment_bounds(), |row, features| {
@@ -177,17 +177,17 @@ impl AdaSsp {
         self.fit(session, &moments)
     }
 
-    /// The sums of a block that a session can be opened on in the stead of its rows; none if they do not fit.
+    /// Summarises the rows of a block, to replace them in a session; `None` if the sums overflow.
     ///
     /// # Errors
     /// When the permit does not cover the block or there are more features than moments take.
     pub fn summarise(
-        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[Encoded],
+        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[Encoded],
     ) -> Result<Option<Summary>, SessionError> {
         let label = self.signed_label();
         match self.place_bounds() {
-            Some(bounds) => permit.summarise_places(part, tag, bounds, rows, |row, named| {
-                name_places(&row, named);
+            Some(bounds) => permit.summarise_one_hot(part, tag, bounds, rows, |row, indices| {
+                copy_indices(&row, indices);
                 label(row.label)
             }),
             None => permit.summarise_moments(part, tag, self.moment_bounds(), rows, |row, features| {
@@ -225,18 +225,18 @@ impl AdaSsp {
         Ok(LinearModel { weights, bias, label: self.label, ridge: ridge / square })
     }
 
-    /// The bounds of the moments where rows are places alone.
-    pub fn place_bounds(&self) -> Option<PlaceBounds> {
+    /// The bounds of the moments if rows are one-hot indices alone.
+    pub fn place_bounds(&self) -> Option<OneHotBounds> {
         let Layout { numbers, named, places } = self.layout;
-        (numbers == 0).then_some(PlaceBounds { named, places, label_size: 1.0 })
+        (numbers == 0).then_some(OneHotBounds { active: named, columns: places, label_size: 1.0 })
     }
 
-    /// The bounds of the moments where rows have numbers.
+    /// The bounds of the moments if rows have numbers.
     pub const fn moment_bounds(&self) -> MomentBounds {
         MomentBounds { width: self.width(), feature_norm: self.feature_norm, label_size: 1.0 }
     }
 
-    /// What makes a label of [−1, 1] of a row's.
+    /// The function that rescales a row's label to [−1, 1].
     pub fn signed_label(&self) -> impl Fn(f32) -> f64 {
         let (centre, half) = self.centre();
         let scale = 1.0 / half;
@@ -251,14 +251,14 @@ impl AdaSsp {
     /// The squared feature norm.
     fn square(&self) -> f64 {
         match self.place_bounds() {
-            Some(bounds) => f64::from(bounds.named) + 1.0,
+            Some(bounds) => f64::from(bounds.active) + 1.0,
             None => self.feature_norm * self.feature_norm,
         }
     }
 }
 
-/// The places that a row names. Inlined, since every row comes through here.
+/// Copies the one-hot indices of a row. Inlined, since it runs for every row.
 #[inline(always)]
-fn name_places(row: &Example<'_>, named: &mut [u32]) {
-    named.iter_mut().zip(row.places).for_each(|(named, &place)| *named = place);
+fn copy_indices(row: &Example<'_>, indices: &mut [u32]) {
+    indices.iter_mut().zip(row.places).for_each(|(target, &index)| *target = index);
 }

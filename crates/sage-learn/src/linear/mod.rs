@@ -1,7 +1,7 @@
 //! Linear regression from noisy moments.
 //!
-//! Nothing here sees a row: the kernel sums the moments, adds the noise, and hands out a matrix, a vector and
-//! perhaps an eigenvalue; the rest is arithmetic on released numbers.
+//! The kernel sums the moments, adds the noise and returns a matrix, a vector and perhaps an eigenvalue; the rest is
+//! arithmetic on released numbers. Nothing here sees a row.
 
 mod adassp;
 mod model;

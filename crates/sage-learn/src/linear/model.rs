@@ -4,13 +4,13 @@ use serde::{Deserialize, Serialize};
 
 use crate::encode::{Example, Layout};
 
-/// Weights for the inputs of a layout, and how a prediction becomes a label.
+/// A linear model: weights for the inputs of a layout, a bias and the bounds of the label.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinearModel {
-    /// One weight for each number, then one for each place.
+    /// One weight for each number, then one for each one-hot column.
     pub weights: Vec<f64>,
-    /// What every row has.
+    /// The bias.
     pub bias: f64,
     /// The label's bounds; predictions are clipped to them.
     pub label: (f64, f64),
@@ -19,23 +19,23 @@ pub struct LinearModel {
 }
 
 impl LinearModel {
-    /// Whether the weights are those of rows of this layout.
+    /// Whether the number of weights matches rows of this layout.
     pub fn fits(&self, layout: Layout) -> bool {
         self.weights.len() == layout.inputs() as usize
     }
 
-    /// The model of labels in these bounds, where this one is of labels moved from there to the range from 0 to 1.
+    /// Rescales the model from labels normalised to [0, 1] to labels in these bounds.
     #[must_use]
-    pub fn stretched(self, (low, high): (f64, f64)) -> Self {
+    pub fn rescaled(self, (low, high): (f64, f64)) -> Self {
         let width = high - low;
         let weights = self.weights.into_iter().map(|weight| weight * width).collect();
         Self { weights, bias: self.bias * width + low, label: (low, high), ridge: self.ridge }
     }
 
-    /// The label this model expects of a row; within the label's bounds whatever the row holds.
+    /// The prediction for a row, always within the label's bounds.
     pub fn predict(&self, row: &Example<'_>) -> f64 {
         let numbers = row.numbers.iter().zip(&self.weights).map(|(&number, weight)| f64::from(number) * weight);
-        let weight = |&place: &u32| self.weights.get(row.numbers.len() + place as usize).copied().unwrap_or(0.0);
+        let weight = |&index: &u32| self.weights.get(row.numbers.len() + index as usize).copied().unwrap_or(0.0);
         let sum: f64 = numbers.sum::<f64>() + row.places.iter().map(weight).sum::<f64>() + self.bias;
         let (low, high) = self.label;
         if sum.is_nan() { low } else { sum.clamp(low, high) }

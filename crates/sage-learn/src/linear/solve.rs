@@ -1,16 +1,16 @@
-//! Symmetric systems, solved by Cholesky's factors.
+//! Solves symmetric linear systems by Cholesky decomposition.
 //!
-//! Written here because a few thousand unknowns are the most there are: a matrix library would be the largest
-//! dependency of this crate for its smallest function.
+//! Systems have at most a few thousand unknowns; for that, a linear algebra library would be this crate's largest
+//! dependency.
 
-/// The lower factor of a positive definite matrix, row by row.
+/// The lower Cholesky factor of a positive definite matrix, row-major.
 pub struct Cholesky {
     factor: Vec<f64>,
     size: usize,
 }
 
 impl Cholesky {
-    /// The factor of `matrix` with `ridge` added to its diagonal; nothing if that is not positive definite.
+    /// The factor of `matrix` with `ridge` added to its diagonal; `None` if that is not positive definite.
     pub fn new(matrix: &[f64], ridge: f64, size: usize) -> Option<Self> {
         if matrix.len() != size * size {
             return None;
@@ -25,7 +25,7 @@ impl Cholesky {
                     rest / factor[column * size + column]
                 } else {
                     let pivot = rest + ridge;
-                    // Also false for what is no number.
+                    // Also false for NaN.
                     if !(pivot > 0.0 && pivot.is_finite()) {
                         return None;
                     }
@@ -36,7 +36,7 @@ impl Cholesky {
         Some(Self { factor, size })
     }
 
-    /// The solution for one right side.
+    /// The solution for one right-hand side.
     pub fn solve(&self, right: &[f64]) -> Vec<f64> {
         let size = self.size;
         let mut values = right.to_vec();
@@ -55,7 +55,7 @@ impl Cholesky {
     }
 }
 
-/// Eight sums side by side, which the compiler keeps in registers.
+/// The dot product, in eight partial sums that the compiler keeps in registers.
 fn dot(one: &[f64], other: &[f64]) -> f64 {
     let (left, right) = (one.as_chunks::<8>(), other.as_chunks::<8>());
     let mut sums = [0.0; 8];
@@ -68,10 +68,10 @@ fn dot(one: &[f64], other: &[f64]) -> f64 {
     sums.iter().sum::<f64>() + rest
 }
 
-/// As [`solve_ridge`], with a ridge raised until the solution is no longer than `longest`: the least ridge found by
-/// bisection, at the end where the length was seen to be within.
+/// Like [`solve_ridge`], but raises the ridge until the norm of the solution is at most `longest`: the least such ridge
+/// found by bisection, at the end that is within the bound.
 ///
-/// None if the numbers are not finite or `longest` is not above zero.
+/// `None` if the numbers are not finite or `longest` is not above zero.
 pub fn solve_bounded(matrix: &[f64], right: &[f64], ridge: f64, step: f64, longest: f64) -> Option<(Vec<f64>, f64)> {
     let fits = |solution: &[f64]| libm::sqrt(dot(solution, solution)) <= longest;
     let first = solve_ridge(matrix, right, ridge, step).filter(|_| longest > 0.0)?;
@@ -100,13 +100,13 @@ pub fn solve_bounded(matrix: &[f64], right: &[f64], ridge: f64, step: f64, longe
     Some(best)
 }
 
-/// Enough for the ridge to three digits: a longer search gains nothing beside the noise.
+/// Enough for three digits of the ridge: a longer search gains nothing compared with the noise.
 const BISECTIONS: usize = 10;
 
-/// The solution of (matrix + ridge) x = right and the ridge it took: where the matrix is not positive
-/// definite with the ridge asked for, it is doubled, from `step` on, until it is.
+/// The solution of (matrix + ridge · I) x = right, and the ridge used: if the matrix is not positive definite with the
+/// given ridge, the ridge is doubled, starting from `step`, until it is.
 ///
-/// Nothing if the numbers are not finite.
+/// `None` if a number is not finite.
 pub fn solve_ridge(matrix: &[f64], right: &[f64], ridge: f64, step: f64) -> Option<(Vec<f64>, f64)> {
     let mut ridge = ridge;
     // Twice the largest number of a float's exponents: enough for every finite matrix.

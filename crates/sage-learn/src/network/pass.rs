@@ -1,118 +1,119 @@
-//! The passes through a network: forward to the prediction, back to the errors at every layer.
+//! The forward pass to the prediction and the backward pass to the errors at every layer.
 //!
-//! Rows go through in blocks, for speed, and never see each other: every number of a row is computed by the
-//! same operations in the same order whatever stands beside it. There is no statistic of a batch here and
-//! there must never be one.
+//! Rows are processed in blocks for speed, and are independent: every value of a row is computed by the same
+//! operations in the same order whatever rows are beside it. There is no batch statistic here, and there must never
+//! be one.
 
 use pulp::{Simd, WithSimd};
 use sage_kernel::{LayerRows, LayerShape, Sample};
 use sage_numerics::dispatch;
 
-use super::bent::{Left, Met};
-use super::product::Onto;
+use super::product::Initial;
+use super::relu_sparse::{LeftSide, PackedWeights};
 use super::shape::Loss;
 use super::weights::Network;
 use crate::encode::{Encoded, Example};
 
-/// Outputs of a layer of places that are gathered at a time.
+/// Outputs that are accumulated at a time in a layer of one-hot indices.
 const OUTPUTS: usize = 512;
 
 /// The logistic function.
-pub(crate) fn logistic(value: f32) -> f32 {
+pub fn logistic(value: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-value))
 }
 
-/// A dense layer's weights, made ready for products.
+/// A dense layer with packed weights.
 struct Layer<'net> {
     shape: LayerShape,
     weights: &'net [f32],
-    /// The part that the numbers meet.
-    forward: Met,
-    /// The same the other way round, where errors go on to what is before.
-    back: Option<Met>,
+    /// The weights of the numeric inputs.
+    forward: PackedWeights,
+    /// The same transposed, if errors are propagated to an earlier layer.
+    back: Option<PackedWeights>,
 }
 
-/// Networks of so many weights are worth a second thread to make them ready.
-const WORTH: u32 = 1 << 16;
+/// Number of weights from which packing on a second thread pays off.
+const PARALLEL_WEIGHTS: u32 = 1 << 16;
 
-/// The dense layers of a network, each with the part of its weights that numbers meet.
+/// The dense layers of a network, each with the weights of its numeric inputs.
 fn dense(network: &Network) -> impl Iterator<Item = (LayerShape, &[f32])> {
     let layers = network.shape().layers().into_iter().zip(network.parameters());
-    let met = |shape: LayerShape| shape.numbers as usize * shape.outputs as usize;
-    layers.skip(network.shape().embeddings()).map(move |(shape, weights)| (shape, &weights[..met(shape)]))
+    let numeric_weights = |shape: LayerShape| shape.numeric as usize * shape.outputs as usize;
+    layers.skip(network.shape().embeddings()).map(move |(shape, weights)| (shape, &weights[..numeric_weights(shape)]))
 }
 
-/// What the dense layers need forward, in memory that was used before.
-fn forward(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Met> {
-    let ready = |(depth, (shape, weights)): (usize, (LayerShape, &[f32]))| {
-        let (numbers, outputs, memory) = (shape.numbers as usize, shape.outputs as usize, memory.pop());
-        // What goes in was bent, behind the first layer.
-        let left = if depth > 0 { Left::Bent } else { Left::All };
-        Met::new(left, weights, numbers, outputs, memory.unwrap_or_default())
+/// Packs the weights for the forward pass, reusing allocations.
+fn forward(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<PackedWeights> {
+    let packed = |(depth, (shape, weights)): (usize, (LayerShape, &[f32]))| {
+        let (numbers, outputs, memory) = (shape.numeric as usize, shape.outputs as usize, memory.pop());
+        // After the first layer the inputs are outputs of a ReLU.
+        let left = if depth > 0 { LeftSide::ReluSparse } else { LeftSide::Dense };
+        PackedWeights::new(left, weights, numbers, outputs, memory.unwrap_or_default())
     };
-    dense(network).enumerate().map(ready).collect()
+    dense(network).enumerate().map(packed).collect()
 }
 
-/// What they need back, where errors go on to what is before.
-fn back(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Option<Met>> {
+/// Packs the weights for the backward pass, where errors are propagated.
+fn back(network: &Network, mut memory: Vec<Vec<f32>>) -> Vec<Option<PackedWeights>> {
     let shape = network.shape();
-    let ready = |(depth, (layer, weights)): (usize, (LayerShape, &[f32]))| {
+    let packed = |(depth, (layer, weights)): (usize, (LayerShape, &[f32]))| {
         if depth == 0 && shape.embeddings() == 0 {
             return None;
         }
-        // No errors go to the numbers of the row itself.
+        // No errors are propagated to the row's own numbers.
         let own = if depth == 0 { shape.layout().numbers as usize } else { 0 };
-        let (numbers, outputs, memory) = (layer.numbers as usize - own, layer.outputs as usize, memory.pop());
+        let (numbers, outputs, memory) = (layer.numeric as usize - own, layer.outputs as usize, memory.pop());
         let weights = &weights[own * outputs..];
-        // Errors were bent, before the last layer.
-        let left = if depth < shape.hidden().len() { Left::Bent } else { Left::All };
-        Some(Met::transposed(left, weights, outputs, numbers, memory.unwrap_or_default()))
+        // Before the last layer errors went through the gradient of a ReLU.
+        let left = if depth < shape.hidden().len() { LeftSide::ReluSparse } else { LeftSide::Dense };
+        Some(PackedWeights::transposed(left, weights, outputs, numbers, memory.unwrap_or_default()))
     };
-    dense(network).enumerate().map(ready).collect()
+    dense(network).enumerate().map(packed).collect()
 }
 
-/// A network made ready for one step.
-pub(super) struct Ready<'net> {
+/// A network with packed weights, for one step.
+pub(super) struct PackedNetwork<'net> {
     network: &'net Network,
     embeddings: Vec<LayerShape>,
     starts: Vec<u32>,
     layers: Vec<Layer<'net>>,
 }
 
-/// What steps leave to each other: memory for the ways forward and back.
+/// Allocations that are passed from step to step: for the forward and the backward pass.
 pub(super) type Memory = [Vec<Vec<f32>>; 2];
 
-/// What the rows of a block have at every dense layer.
-pub(super) struct Room {
+/// Buffers for the activations of a block of rows at every dense layer.
+pub(super) struct Buffers {
     values: Vec<Vec<f32>>,
 }
 
-impl Room {
-    /// For so many rows at a time.
+impl Buffers {
+    /// Buffers for `rows` rows at a time.
     pub(super) fn new(network: &Network, rows: usize) -> Self {
         let layers = network.shape().layers();
         let dense = layers[network.shape().embeddings()..].iter();
-        Self { values: dense.map(|layer| vec![0.0; rows * layer.numbers as usize]).collect() }
+        Self { values: dense.map(|layer| vec![0.0; rows * layer.numeric as usize]).collect() }
     }
 }
 
 /// The part of one layer's rows that a block works on.
 struct Block<'data> {
     values: &'data mut [f32],
-    places: &'data mut [u32],
+    indices: &'data mut [u32],
     errors: &'data mut [f32],
 }
 
-impl<'net> Ready<'net> {
+impl<'net> PackedNetwork<'net> {
     /// For predictions.
-    pub(super) fn forward_only(network: &'net Network) -> Self {
+    pub(super) fn for_prediction(network: &'net Network) -> Self {
         Self::new(network, forward(network, Vec::new()), Vec::new())
     }
 
-    /// For a step: with the way back wherever errors go on. Takes memory that an earlier step has left.
-    pub(super) fn both_ways(network: &'net Network, [one, other]: &mut Memory, threads: usize) -> Self {
+    /// For a training step: with the transposed weights of layers that propagate errors. Reuses the allocations of an
+    /// earlier step.
+    pub(super) fn for_training(network: &'net Network, [one, other]: &mut Memory, threads: usize) -> Self {
         let (one, other) = (std::mem::take(one), std::mem::take(other));
-        if threads == 1 || network.shape().parameters() < WORTH {
+        if threads == 1 || network.shape().parameters() < PARALLEL_WEIGHTS {
             return Self::new(network, forward(network, one), back(network, other));
         }
         std::thread::scope(|scope| {
@@ -123,15 +124,15 @@ impl<'net> Ready<'net> {
         })
     }
 
-    /// Leaves its memory to the next step.
-    pub(super) fn leave(self, [forward, back]: &mut Memory) {
+    /// Returns its allocations for the next step.
+    pub(super) fn recycle(self, [forward, back]: &mut Memory) {
         for layer in self.layers.into_iter().rev() {
             forward.push(layer.forward.into_memory());
-            back.extend(layer.back.map(Met::into_memory));
+            back.extend(layer.back.map(PackedWeights::into_memory));
         }
     }
 
-    fn new(network: &'net Network, forward: Vec<Met>, back: Vec<Option<Met>>) -> Self {
+    fn new(network: &'net Network, forward: Vec<PackedWeights>, back: Vec<Option<PackedWeights>>) -> Self {
         let mut embeddings = network.shape().layers();
         let dense = embeddings.split_off(network.shape().embeddings());
         let back = back.into_iter().chain(std::iter::repeat_with(|| None));
@@ -147,62 +148,62 @@ impl<'net> Ready<'net> {
     }
 
     /// The raw predictions of some rows.
-    pub(super) fn predict(&self, room: &mut Room, examples: &[Example<'_>], predicted: &mut [f32]) {
+    pub(super) fn predict(&self, buffers: &mut Buffers, examples: &[Example<'_>], predicted: &mut [f32]) {
         let count = examples.len();
-        self.fill_first(examples, &mut room.values[0][..count * self.layers[0].shape.numbers as usize]);
-        for (place, layer) in self.layers.iter().enumerate() {
-            let (before, after) = room.values.split_at_mut(place + 1);
-            let values = &before[place][..count * layer.shape.numbers as usize];
+        self.fill_first(examples, &mut buffers.values[0][..count * self.layers[0].shape.numeric as usize]);
+        for (index, layer) in self.layers.iter().enumerate() {
+            let (before, after) = buffers.values.split_at_mut(index + 1);
+            let values = &before[index][..count * layer.shape.numeric as usize];
             if let Some(next) = after.first_mut() {
                 let next = &mut next[..count * layer.shape.outputs as usize];
                 layer.forward(values, examples, next);
-                bend(next);
+                relu(next);
             } else {
                 layer.forward(values, examples, predicted);
             }
         }
     }
 
-    /// Fills in what a step of the kernel asks for.
+    /// Computes the gradient factors that a step of the kernel needs.
     pub(super) fn backward(&self, sample: &Sample<'_, Encoded>, filled: &mut [LayerRows]) {
-        let examples: Vec<Example<'_>> = (0..sample.count()).map(|place| sample.row(place)).collect();
+        let examples: Vec<Example<'_>> = (0..sample.count()).map(|index| sample.row(index)).collect();
         let mut blocks: Vec<Block<'_>> = filled.iter_mut().map(Block::whole).collect();
-        let mut spare = vec![0.0; examples.len() * self.layers[0].shape.numbers as usize];
+        let mut spare = vec![0.0; examples.len() * self.layers[0].shape.numeric as usize];
         self.block(&examples, &mut blocks, &mut spare);
     }
 
-    /// One block of rows, forward and back.
+    /// Forward and backward pass of one block of rows.
     fn block(&self, examples: &[Example<'_>], blocks: &mut [Block<'_>], spare: &mut [f32]) {
         let (embedded, dense) = blocks.split_at_mut(self.embeddings.len());
         self.fill_first(examples, dense[0].values);
-        self.fill_places(examples, embedded, dense[0].places);
-        for (place, layer) in self.layers.iter().enumerate() {
-            let (before, after) = dense.split_at_mut(place + 1);
+        self.fill_indices(examples, embedded, dense[0].indices);
+        for (index, layer) in self.layers.iter().enumerate() {
+            let (before, after) = dense.split_at_mut(index + 1);
             if let Some(next) = after.first_mut() {
-                layer.forward(before[place].values, examples, next.values);
-                bend(next.values);
+                layer.forward(before[index].values, examples, next.values);
+                relu(next.values);
             } else {
-                layer.forward(before[place].values, examples, before[place].errors);
-                self.errors_of_predictions(examples, before[place].errors);
+                layer.forward(before[index].values, examples, before[index].errors);
+                self.errors_of_predictions(examples, before[index].errors);
             }
         }
-        for place in (1..self.layers.len()).rev() {
-            let (before, after) = dense.split_at_mut(place);
-            let errors = &mut *before[place - 1].errors;
-            self.layers[place].back(after[0].errors, errors);
-            dispatch(BendBack { errors, values: after[0].values });
+        for index in (1..self.layers.len()).rev() {
+            let (before, after) = dense.split_at_mut(index);
+            let errors = &mut *before[index - 1].errors;
+            self.layers[index].back(after[0].errors, errors);
+            dispatch(ReluGradient { errors, values: after[0].values });
         }
         if !embedded.is_empty() {
-            let width = self.layers[0].shape.numbers as usize - self.network.shape().layout().numbers as usize;
+            let width = self.layers[0].shape.numeric as usize - self.network.shape().layout().numbers as usize;
             let spare = &mut spare[..examples.len() * width];
             self.layers[0].back(dense[0].errors, spare);
             self.split_errors(spare, width, embedded);
         }
     }
 
-    /// What goes into the first dense layer as numbers. A row that does not fit becomes no number.
+    /// The numeric inputs of the first dense layer. A row that does not fit the layout becomes NaN.
     fn fill_first(&self, examples: &[Example<'_>], values: &mut [f32]) {
-        let width = self.layers[0].shape.numbers as usize;
+        let width = self.layers[0].shape.numeric as usize;
         if width == 0 {
             return;
         }
@@ -215,39 +216,39 @@ impl<'net> Ready<'net> {
             let fields =
                 self.starts.iter().zip(example.places).zip(self.embeddings.iter().zip(self.network.parameters()));
             let mut targets = &mut values[numbers..];
-            for ((start, place), (embedding, table)) in fields {
+            for ((start, index), (embedding, table)) in fields {
                 let outputs = embedding.outputs as usize;
                 let (target, behind) = std::mem::take(&mut targets).split_at_mut(outputs);
                 targets = behind;
-                match place.checked_sub(*start).filter(|&place| place < embedding.places) {
-                    Some(place) => copy_short(&table[place as usize * outputs..][..outputs], target),
+                match index.checked_sub(*start).filter(|&index| index < embedding.columns) {
+                    Some(index) => copy_short(&table[index as usize * outputs..][..outputs], target),
                     None => target.fill(0.0),
                 }
             }
         }
     }
 
-    /// The places that rows name, at the layers that have them. Where they do not fit, one that does not exist:
-    /// the kernel then leaves the row out.
-    fn fill_places(&self, examples: &[Example<'_>], embedded: &mut [Block<'_>], direct: &mut [u32]) {
-        let named = self.network.shape().layout().named as usize;
+    /// The rows' one-hot indices, for the layers that have them. A row that does not fit the layout gets an index that
+    /// does not exist: the kernel then leaves the row out.
+    fn fill_indices(&self, examples: &[Example<'_>], embedded: &mut [Block<'_>], direct: &mut [u32]) {
+        let active = self.network.shape().layout().named as usize;
         for (row, example) in examples.iter().enumerate() {
-            let places = Some(example.places).filter(|places| places.len() == named);
-            let place = |field: usize| places.and_then(|places| places.get(field)).copied();
+            let indices = Some(example.places).filter(|indices| indices.len() == active);
+            let index = |field: usize| indices.and_then(|indices| indices.get(field)).copied();
             for (field, (block, start)) in embedded.iter_mut().zip(&self.starts).enumerate() {
-                block.places[row] = place(field).and_then(|place| place.checked_sub(*start)).unwrap_or(u32::MAX);
+                block.indices[row] = index(field).and_then(|index| index.checked_sub(*start)).unwrap_or(u32::MAX);
             }
             if embedded.is_empty() {
-                let target = &mut direct[row * named..][..named];
-                match places {
-                    Some(places) => target.copy_from_slice(places),
+                let target = &mut direct[row * active..][..active];
+                match indices {
+                    Some(indices) => target.copy_from_slice(indices),
                     None => target.fill(u32::MAX),
                 }
             }
         }
     }
 
-    /// From raw predictions to how the loss changes with them.
+    /// From raw predictions to the derivative of the loss.
     fn errors_of_predictions(&self, examples: &[Example<'_>], errors: &mut [f32]) {
         for (error, example) in errors.iter_mut().zip(examples) {
             *error = match self.network.shape().loss() {
@@ -257,7 +258,7 @@ impl<'net> Ready<'net> {
         }
     }
 
-    /// The errors at the first layer's embedded inputs, field by field.
+    /// Splits the errors at the embedded inputs of the first layer by field.
     fn split_errors(&self, errors: &[f32], width: usize, embedded: &mut [Block<'_>]) {
         for (row, mut errors) in errors.chunks_exact(width).enumerate() {
             for (block, embedding) in embedded.iter_mut().zip(&self.embeddings) {
@@ -271,11 +272,11 @@ impl<'net> Ready<'net> {
 
 impl<'data> Block<'data> {
     fn whole(rows: &'data mut LayerRows) -> Self {
-        Self { values: &mut rows.values, places: &mut rows.places, errors: &mut rows.errors }
+        Self { values: &mut rows.values, indices: &mut rows.indices, errors: &mut rows.errors }
     }
 }
 
-/// Copies numbers of an embedding, which most often are eight: of a known size that is no call.
+/// Copies an embedding. Most have eight values; with a known size the copy is not a call.
 #[inline(always)]
 fn copy_short(from: &[f32], to: &mut [f32]) {
     if let (Ok(from), Ok(to)) = (<&[f32; 8]>::try_from(from), <&mut [f32; 8]>::try_from(&mut *to)) {
@@ -285,19 +286,19 @@ fn copy_short(from: &[f32], to: &mut [f32]) {
     }
 }
 
-/// What is below zero becomes zero. What is no number stays: the kernel leaves such a row out.
-pub(crate) fn bend(values: &mut [f32]) {
-    dispatch(Bend { values });
+/// ReLU in place. NaN stays NaN, so that the kernel leaves the row out.
+pub fn relu(values: &mut [f32]) {
+    dispatch(Relu { values });
 }
 
-struct Bend<'data> {
+struct Relu<'data> {
     values: &'data mut [f32],
 }
 
-impl WithSimd for Bend<'_> {
+impl WithSimd for Relu<'_> {
     type Output = ();
 
-    #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN is kept, so that it shows")]
+    #[expect(clippy::neg_cmp_op_on_partial_ord, reason = "NaN must stay NaN")]
     #[inline(always)]
     fn with_simd<S: Simd>(self, _: S) {
         for value in self.values {
@@ -306,19 +307,19 @@ impl WithSimd for Bend<'_> {
     }
 }
 
-/// The number, or zero: by its bits, since a branch becomes a masked store on AVX2, which is slow.
+/// The number or zero, by a bit mask: a branch becomes a masked store on AVX2, which is slow.
 #[inline(always)]
 fn keep_if(condition: bool, number: f32) -> f32 {
     f32::from_bits(number.to_bits() & u32::from(condition).wrapping_neg())
 }
 
-/// Errors behind a bend go back only through what was above zero.
-struct BendBack<'data> {
+/// The gradient of the ReLU: errors pass only where the activation is above zero.
+struct ReluGradient<'data> {
     errors: &'data mut [f32],
     values: &'data [f32],
 }
 
-impl WithSimd for BendBack<'_> {
+impl WithSimd for ReluGradient<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -330,39 +331,39 @@ impl WithSimd for BendBack<'_> {
 }
 
 impl Layer<'_> {
-    /// What comes out of the layer, before any bend.
+    /// The outputs of the layer, before the activation.
     fn forward(&self, values: &[f32], examples: &[Example<'_>], out: &mut [f32]) {
         let outputs = self.shape.outputs as usize;
         let (rest, bias) = self.weights.split_at(self.weights.len() - outputs);
-        if self.shape.named == 0 && self.shape.numbers > 0 {
-            return self.forward.product(values, out, Onto::Bias(bias));
+        if self.shape.active == 0 && self.shape.numeric > 0 {
+            return self.forward.product(values, out, Initial::Bias(bias));
         }
-        let table = &rest[self.shape.numbers as usize * outputs..];
-        dispatch(Places { table, bias, examples, out });
-        self.forward.product(values, out, Onto::WhatIsThere);
+        let table = &rest[self.shape.numeric as usize * outputs..];
+        dispatch(OneHotSum { table, bias, examples, out });
+        self.forward.product(values, out, Initial::Existing);
     }
 
-    /// The errors at what went in.
+    /// Propagates errors to the inputs of the layer.
     fn back(&self, errors: &[f32], before: &mut [f32]) {
         if let Some(back) = &self.back {
-            back.product(errors, before, Onto::Nothing);
+            back.product(errors, before, Initial::Zero);
         }
     }
 }
 
-/// Writes the bias and adds the weights of the places that each row names.
-pub(crate) struct Places<'data> {
-    /// For each place the weights of all outputs; a place that does not exist counts as none.
-    pub(crate) table: &'data [f32],
-    /// For each output what every row has.
-    pub(crate) bias: &'data [f32],
+/// The product of one-hot rows with a table: the bias and the weights of each row's indices.
+pub struct OneHotSum<'data> {
+    /// For each index the weights of all outputs; an index that does not exist is ignored.
+    pub table: &'data [f32],
+    /// The bias of each output.
+    pub bias: &'data [f32],
     /// The rows.
-    pub(crate) examples: &'data [Example<'data>],
+    pub examples: &'data [Example<'data>],
     /// The outputs, row by row.
-    pub(crate) out: &'data mut [f32],
+    pub out: &'data mut [f32],
 }
 
-impl WithSimd for Places<'_> {
+impl WithSimd for OneHotSum<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -370,22 +371,22 @@ impl WithSimd for Places<'_> {
         let Self { table, bias, examples, out } = self;
         let outputs = bias.len();
         if let [bias] = *bias {
-            // A single output is a sum of its own; slices of one would be copied by calls.
+            // A single output is summed in a register; slices of length one would be copied by calls.
             for (example, out) in examples.iter().zip(out) {
-                let weights = example.places.iter().filter_map(|&place| table.get(place as usize));
+                let weights = example.places.iter().filter_map(|&index| table.get(index as usize));
                 *out = weights.fold(bias, |sum, weight| sum + weight);
             }
             return;
         }
-        let places = table.len() / outputs;
+        let columns = table.len() / outputs;
         for first in (0..outputs).step_by(OUTPUTS) {
             let some = first..outputs.min(first + OUTPUTS);
             for (example, out) in examples.iter().zip(out.chunks_exact_mut(outputs)) {
                 let out = &mut out[some.clone()];
                 out.copy_from_slice(&bias[some.clone()]);
-                let weights = |place: u32| &table[place as usize * outputs..][some.clone()];
-                let mut known = example.places.iter().copied().filter(|&place| (place as usize) < places);
-                // Two at a time, in order: half as often through the outputs.
+                let weights = |index: u32| &table[index as usize * outputs..][some.clone()];
+                let mut known = example.places.iter().copied().filter(|&index| (index as usize) < columns);
+                // Two indices at a time, in order: half as many passes over the outputs.
                 while let Some(one) = known.next() {
                     let Some(other) = known.next() else {
                         out.iter_mut().zip(weights(one)).for_each(|(out, weight)| *out += weight);

@@ -1,37 +1,37 @@
-//! From a target to what is charged: how much noise the steps of a training need.
+//! The noise that the steps of a training need for a privacy target.
 
 use sage_kernel::{Blocks, Ceiling, Cost, Delta, Filter, Lane, Mechanism, Rate, Rule, Sigma, Step};
 
 use super::shape::Shape;
 
-/// What a training is to be: public numbers all of them.
+/// The public sizes of a training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Work {
-    /// A public estimate of how many rows there are, such as a released count. It decides the rate.
+    /// A public estimate of the number of rows, such as a released count. It decides the sampling rate.
     pub rows: f64,
-    /// Rows a step is to have, on average.
+    /// The expected number of rows of a step.
     pub batch: f64,
-    /// How many steps.
+    /// The number of steps.
     pub steps: u32,
-    /// The longest gradient of one row.
+    /// The norm to which the gradient of one row is clipped.
     pub clip: f64,
 }
 
 impl Work {
-    /// So many passes over the rows, as steps.
+    /// The steps of `epochs` passes over the rows.
     pub fn epochs(rows: f64, batch: f64, epochs: f64, clip: f64) -> Self {
         let steps = (epochs * rows / batch).round().clamp(1.0, f64::from(u32::MAX)) as u32;
         Self { rows, batch, steps, clip }
     }
 }
 
-/// Why there is no plan.
+/// Why a training could not be planned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum PlanError {
-    /// A number of the work is missing, zero, negative or not finite; the text says which.
+    /// A size is missing, zero, negative or not finite; the text names it.
     Parameter(&'static str),
-    /// The rule needs declarations made in advance, and plans nothing by itself.
+    /// The rule charges only declared queries, so there is nothing to plan.
     Rule,
     /// No noise of at most 10⁶ times the sensitivity brings the steps within the target.
     OutOfReach,
@@ -66,14 +66,14 @@ pub struct Plan {
 const MILLIONTH: Delta = Delta::from_units(1_000_000_000_000).expect("below one");
 /// The most noise that is tried, over sensitivity.
 const MOST: u64 = 1_000_000_000_000_000;
-/// How close to the least noise the search ends, relative to it: one part in so many.
+/// The search stops within one part in this many of the least noise.
 const CLOSE: u64 = 100_000;
 
 impl Plan {
     /// The least noise with which a filter of this rule admits the whole training into an empty budget of
     /// the target.
     ///
-    /// The filter itself is asked, so a plan is as tight as the stream's accounting, and what was planned is
+    /// The filter itself prices each candidate, so a plan is as tight as the stream's accounting, and what is planned is
     /// what will be charged.
     ///
     /// # Errors
@@ -108,7 +108,7 @@ impl Plan {
 
     /// Steps with noise that was chosen elsewhere, and a public divisor.
     ///
-    /// The δ at which they are stated is one in a million until [`Plan::stated_at`] says another.
+    /// The δ at which they are stated is one in a million, unless [`Plan::stated_at`] sets another.
     ///
     /// # Errors
     /// When a number is out of range.
@@ -133,7 +133,7 @@ impl Plan {
         self.delta
     }
 
-    /// The first so many of its steps: for a run in parts.
+    /// The first `steps` of its steps, for a run in parts.
     #[must_use]
     pub fn first(&self, steps: u32) -> Self {
         Self { steps: steps.min(self.steps), ..self.clone() }
@@ -155,18 +155,18 @@ impl Plan {
         self.step
     }
 
-    /// How many steps.
+    /// The number of steps.
     pub const fn steps(&self) -> u32 {
         self.steps
     }
 
-    /// Rows a step has on average if there are as many as was said: the public divisor.
+    /// The expected number of rows of a step, if the estimate of rows is right: the public divisor.
     pub const fn expected(&self) -> f64 {
         self.batch
     }
 }
 
-/// How much of a budget's δ the steps may take: under the strong rule half of it belongs to its own theorem.
+/// The share of a budget's δ that the steps may use: the strong rule needs half of it for its composition theorem.
 fn stated(rule: Rule, delta: Delta) -> Delta {
     let parts = if rule == Rule::Strong { 2 } else { 1 };
     Delta::from_units(delta.units() / parts).unwrap_or(Delta::ZERO)
@@ -178,7 +178,7 @@ fn admitted(filter: &Filter, plan: &Plan) -> bool {
     filter.price(&cost, Lane::Train, &blocks).is_ok_and(|amounts| filter.admits(&spent, &amounts))
 }
 
-/// The least number of units that fits, nearly, if more of them fit better.
+/// Approximately the least number of units for which `fits` returns true, if `fits` is monotone.
 fn least(fits: impl Fn(u64) -> bool) -> Option<u64> {
     let mut within = 1_000_000_000;
     let mut outside = 0;
@@ -187,7 +187,7 @@ fn least(fits: impl Fn(u64) -> bool) -> Option<u64> {
         within = within.checked_mul(2).filter(|&next| next <= MOST)?;
     }
     if outside == 0 {
-        // Below a thousandth of the sensitivity noise has no meaning.
+        // Noise below a thousandth of the sensitivity gives no useful guarantee.
         outside = 1_000_000;
         if fits(outside) {
             return Some(outside);

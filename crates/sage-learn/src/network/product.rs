@@ -1,9 +1,8 @@
-//! Products of matrices in single precision, each number by the same operations in the same order wherever
-//! its row stands.
+//! Dense matrix products in single precision, in which a row's results do not depend on its position.
 //!
-//! What a step computes for a row must depend on that row alone, down to the last bit. Here every number of
-//! a product is a sum over the columns in order, in blocks of a fixed size, whatever the number of rows, the
-//! row's place among them and the threads that share the work.
+//! What a training step computes for a row must depend on that row alone, to the last bit. Every element of a product
+//! is a sum over the columns in order, in blocks of a fixed size, independent of the number of rows, the row's index
+//! and the number of threads.
 
 use std::ops::Range;
 
@@ -12,22 +11,22 @@ use sage_numerics::{dispatch, multiply_add};
 
 /// Rows of a tile.
 const TILE: usize = 6;
-/// Columns of the left side that are added up before they go to memory.
+/// Columns of the left factor that are summed in registers before the sums are written to memory.
 const DEPTH: usize = 256;
 
-/// What a product is added to.
+/// The initial value of the output of a product.
 #[derive(Clone, Copy, PartialEq)]
-pub(crate) enum Onto<'data> {
-    /// What stands where it goes.
-    WhatIsThere,
-    /// The same numbers for every row; what stands there is written over.
+pub enum Initial<'data> {
+    /// The current content of the output.
+    Existing,
+    /// A bias, the same for every row; the current content is overwritten.
     Bias(&'data [f32]),
-    /// Nothing: what stands there is written over.
-    Nothing,
+    /// Zero; the current content is overwritten.
+    Zero,
 }
 
-/// A matrix made ready to stand on the right of products.
-pub(crate) struct Right {
+/// A matrix packed as the right factor of products.
+pub(super) struct Right {
     /// Blocks of [`DEPTH`] rows, each in panels as wide as two registers, or one at the end.
     pub(super) packed: Vec<f32>,
     rows: usize,
@@ -35,12 +34,12 @@ pub(crate) struct Right {
 }
 
 impl Right {
-    /// From weights row by row, in memory that was used before.
+    /// Packs row-major weights, reusing the allocation of `memory`.
     pub(super) fn new(weights: &[f32], rows: usize, columns: usize, memory: Vec<f32>) -> Self {
         Self::pack(rows, columns, memory, |row, some, packed| packed.extend_from_slice(&weights[row * columns..][some]))
     }
 
-    /// From weights column by column: the other way round.
+    /// Packs column-major weights, reusing the allocation of `memory`.
     pub(super) fn transposed(weights: &[f32], rows: usize, columns: usize, memory: Vec<f32>) -> Self {
         Self::pack(rows, columns, memory, |row, some, packed| {
             packed.extend(some.map(|column| weights[column * rows + row]));
@@ -65,10 +64,10 @@ impl Right {
         Self { packed, rows, columns }
     }
 
-    /// Adds left · self to `out`, row by row, or writes it there.
-    pub(super) fn product(&self, left: &[f32], out: &mut [f32], onto: Onto<'_>) {
+    /// Computes `left · self` into `out`, row by row, starting from `initial`.
+    pub(super) fn product(&self, left: &[f32], out: &mut [f32], initial: Initial<'_>) {
         if self.rows > 0 && self.columns > 0 {
-            dispatch(Product { left, right: self, out, onto });
+            dispatch(Product { left, right: self, out, initial });
         }
     }
 }
@@ -78,7 +77,7 @@ fn panels(columns: usize, lanes: usize) -> impl Iterator<Item = (usize, usize)> 
     (0..columns).step_by(2 * lanes).map(move |first| (first, if columns - first > lanes { 2 * lanes } else { lanes }))
 }
 
-/// How many numbers fit into a register.
+/// Returns how many values fit into a register.
 pub(super) struct Lanes;
 
 impl WithSimd for Lanes {
@@ -94,7 +93,7 @@ struct Product<'data> {
     left: &'data [f32],
     right: &'data Right,
     out: &'data mut [f32],
-    onto: Onto<'data>,
+    initial: Initial<'data>,
 }
 
 impl WithSimd for Product<'_> {
@@ -102,7 +101,7 @@ impl WithSimd for Product<'_> {
 
     #[inline(always)]
     fn with_simd<S: Simd>(self, simd: S) {
-        let Self { left, right: Right { packed, rows: inner, columns }, out, onto } = self;
+        let Self { left, right: Right { packed, rows: inner, columns }, out, initial } = self;
         let (inner, columns) = (*inner, *columns);
         let count = out.len() / columns;
         let mut rest = &packed[..];
@@ -113,13 +112,13 @@ impl WithSimd for Product<'_> {
                 rest = behind;
                 let used = first..columns.min(first + width);
                 for row in (0..count).step_by(TILE) {
-                    // A tile that reaches past the last row works on that row again and keeps nothing of it.
+                    // A tile that extends past the last row computes that row again and discards the result.
                     let rows: [&[f32]; TILE] =
-                        std::array::from_fn(|place| &left[(row + place).min(count - 1) * inner + block..][..depth]);
+                        std::array::from_fn(|index| &left[(row + index).min(count - 1) * inner + block..][..depth]);
                     let height = TILE.min(count - row);
-                    let onto = if block == 0 { onto } else { Onto::WhatIsThere };
+                    let initial = if block == 0 { initial } else { Initial::Existing };
                     let mut target =
-                        Target { out: &mut out[row * columns..], columns, height, used: used.clone(), onto };
+                        Target { out: &mut out[row * columns..], columns, height, used: used.clone(), initial };
                     if width == S::F32_LANES {
                         tile::<S, 1>(simd, rows, panel, &mut target);
                     } else {
@@ -131,7 +130,8 @@ impl WithSimd for Product<'_> {
     }
 }
 
-/// Where the sums of a tile go. Not a closure: one that is not inlined is compiled without the caller's registers.
+/// Destination of the sums of a tile. Not a closure: one that is not inlined is compiled without the caller's
+/// instruction set.
 struct Target<'data> {
     /// From the tile's first row on.
     out: &'data mut [f32],
@@ -140,25 +140,25 @@ struct Target<'data> {
     height: usize,
     /// Columns of the tile that exist.
     used: Range<usize>,
-    onto: Onto<'data>,
+    initial: Initial<'data>,
 }
 
 impl Target<'_> {
     #[inline(always)]
-    fn keep(&mut self, sums: &[f32], place: usize) {
-        if place >= self.height {
+    fn store(&mut self, sums: &[f32], index: usize) {
+        if index >= self.height {
             return;
         }
-        let target = &mut self.out[place * self.columns..][self.used.clone()];
+        let target = &mut self.out[index * self.columns..][self.used.clone()];
         let both = target.iter_mut().zip(sums);
-        match self.onto {
-            // Zero is added so that it stays a few instructions and does not become a call.
-            Onto::Nothing => both.for_each(|(target, sum)| *target = sum + 0.0),
-            Onto::Bias(bias) => {
+        match self.initial {
+            // Adding zero keeps this a few instructions; a plain copy would become a call of memcpy.
+            Initial::Zero => both.for_each(|(target, sum)| *target = sum + 0.0),
+            Initial::Bias(bias) => {
                 let both = both.zip(&bias[self.used.clone()]);
                 both.for_each(|((target, sum), bias)| *target = bias + sum);
             }
-            Onto::WhatIsThere => both.for_each(|(target, sum)| *target += sum),
+            Initial::Existing => both.for_each(|(target, sum)| *target += sum),
         }
     }
 }
@@ -178,10 +178,10 @@ fn tile<S: Simd, const WIDE: usize>(simd: S, rows: [&[f32]; TILE], panel: &[f32]
             }
         }
     }
-    // Only a copy is ever looked at as memory, so that the sums themselves stay in registers.
-    let done: [[S::f32s; WIDE]; TILE] = std::array::from_fn(|row| std::array::from_fn(|place| sums[row][place]));
-    for (place, sums) in done.iter().enumerate() {
-        target.keep(pulp::bytemuck::cast_slice(sums.as_slice()), place);
+    // Only a copy is read as memory, so that the sums themselves stay in registers.
+    let done: [[S::f32s; WIDE]; TILE] = std::array::from_fn(|row| std::array::from_fn(|index| sums[row][index]));
+    for (index, sums) in done.iter().enumerate() {
+        target.store(pulp::bytemuck::cast_slice(sums.as_slice()), index);
     }
 }
 
@@ -190,29 +190,30 @@ mod tests {
     use super::*;
 
     fn matrix(count: usize, seed: usize) -> Vec<f32> {
-        (0..count).map(|place| ((place * 7919 + seed * 104_729) % 2001) as f32 / 1000.0 - 1.0).collect()
+        (0..count).map(|index| ((index * 7919 + seed * 104_729) % 2001) as f32 / 1000.0 - 1.0).collect()
     }
 
     #[test]
-    fn products_equal_those_by_hand_and_rows_do_not_see_each_other() {
+    fn products_equal_a_naive_product_and_rows_are_independent() {
         for inner in [1usize, 3, 255, 256, 300] {
             for columns in [1usize, 8, 16, 17, 32, 33, 100] {
                 let weights = matrix(inner * columns, 1);
-                let mut turned = vec![0.0; inner * columns];
+                let mut column_major = vec![0.0; inner * columns];
                 for row in 0..inner {
-                    (0..columns).for_each(|column| turned[column * inner + row] = weights[row * columns + column]);
+                    (0..columns)
+                        .for_each(|column| column_major[column * inner + row] = weights[row * columns + column]);
                 }
                 let right = Right::new(&weights, inner, columns, Vec::new());
-                let other = Right::transposed(&turned, inner, columns, vec![1.0; 3]);
+                let other = Right::transposed(&column_major, inner, columns, vec![1.0; 3]);
                 for count in [0usize, 1, 5, 6, 13] {
                     let left = matrix(count * inner, 2);
                     let mut out = vec![0.5; count * columns];
-                    right.product(&left, &mut out, Onto::WhatIsThere);
+                    right.product(&left, &mut out, Initial::Existing);
                     let mut fresh = vec![f32::NAN; count * columns];
-                    right.product(&left, &mut fresh, Onto::Nothing);
+                    right.product(&left, &mut fresh, Initial::Zero);
                     assert!(fresh.iter().zip(&out).all(|(fresh, out)| (out - fresh - 0.5).abs() < 1e-4));
                     fresh.fill(f32::NAN);
-                    right.product(&left, &mut fresh, Onto::Bias(&vec![0.5; columns]));
+                    right.product(&left, &mut fresh, Initial::Bias(&vec![0.5; columns]));
                     assert_eq!(fresh, out);
                     for row in 0..count {
                         let mine = &left[row * inner..][..inner];
@@ -223,7 +224,7 @@ mod tests {
                             assert!((found - expected).abs() < 1e-4 * inner as f64, "{inner} {columns} {count}");
                         }
                         let mut alone = vec![0.5; columns];
-                        other.product(mine, &mut alone, Onto::WhatIsThere);
+                        other.product(mine, &mut alone, Initial::Existing);
                         assert_eq!(alone, out[row * columns..][..columns], "{inner} {columns} {count} {row}");
                     }
                 }

@@ -1,33 +1,33 @@
-//! What a network looks like: public numbers, fixed before anything is charged.
+//! The shape of a network: public numbers, fixed before anything is charged.
 
 use sage_kernel::{Bias, LayerShape};
 
 use crate::encode::Layout;
 
-/// What a network predicts, and how a wrong prediction is counted.
+/// The loss of a network, and with it what it predicts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
-    /// A number; half the squared difference.
+    /// Half the squared error of a number.
     Squared,
-    /// The chance of a label of one against zero; the negative logarithm of what was given to the label.
+    /// The logistic loss of the probability of class one.
     Logistic,
 }
 
-/// How places reach the first layer.
+/// How one-hot indices enter the first layer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Inputs {
-    /// As inputs that are one, after the numbers.
+    /// As one-hot inputs, after the numbers.
     Direct,
-    /// Through tables of learnt numbers, a table for each field; the numbers first, then the fields' in order.
+    /// Through an embedding table for each field; after the numbers, in the order of the fields.
     Embedded {
-        /// Places of each field, in order.
+        /// The number of categories of each field, in order.
         fields: Vec<u32>,
-        /// Numbers for each place.
+        /// The width of an embedding.
         width: u32,
     },
 }
 
-/// Layers from the encoded row to one number. No hidden layer is linear or logistic regression.
+/// Layers from the encoded row to one output. Without hidden layers it is linear or logistic regression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     layout: Layout,
@@ -36,13 +36,13 @@ pub struct Shape {
     loss: Loss,
 }
 
-/// Why layers do not make a network.
+/// Why layers do not form a network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ShapeError {
-    /// Nothing goes in.
+    /// There are no inputs.
     NoInputs,
-    /// A hidden layer or an embedding without numbers.
+    /// A hidden layer or an embedding of width zero.
     Empty,
     /// The embedded fields are not those of the rows.
     Fields,
@@ -55,7 +55,9 @@ impl std::fmt::Display for ShapeError {
         out.write_str(match self {
             Self::NoInputs => "a network needs at least one input",
             Self::Empty => "hidden layers and embeddings need at least one number",
-            Self::Fields => "embedded fields must be as many as the places a row names, and have as many places",
+            Self::Fields => {
+                "the embedded fields must be the categorical fields of the rows, with the same numbers of categories"
+            }
             Self::TooLarge => "a network has at most 2^31 - 1 parameters",
         })
     }
@@ -76,8 +78,8 @@ impl Shape {
             return Err(ShapeError::Empty);
         }
         if let Inputs::Embedded { fields, width } = &inputs {
-            let places = fields.iter().map(|&places| u64::from(places)).sum::<u64>();
-            if fields.len() != layout.named as usize || places != u64::from(layout.places) || fields.contains(&0) {
+            let columns = fields.iter().map(|&categories| u64::from(categories)).sum::<u64>();
+            if fields.len() != layout.named as usize || columns != u64::from(layout.places) || fields.contains(&0) {
                 return Err(ShapeError::Fields);
             }
             if *width == 0 {
@@ -93,12 +95,12 @@ impl Shape {
         Ok(shape)
     }
 
-    /// How wide the rows are.
+    /// The layout of the rows.
     pub const fn layout(&self) -> Layout {
         self.layout
     }
 
-    /// How places reach the first layer.
+    /// How one-hot indices enter the first layer.
     pub const fn inputs(&self) -> &Inputs {
         &self.inputs
     }
@@ -108,12 +110,12 @@ impl Shape {
         &self.hidden
     }
 
-    /// What is predicted.
+    /// The loss, which determines what is predicted.
     pub const fn loss(&self) -> Loss {
         self.loss
     }
 
-    /// Numbers that go into the first dense layer.
+    /// The number of numeric inputs of the first dense layer.
     fn first_numbers(&self) -> u64 {
         let embedded = match &self.inputs {
             Inputs::Direct => 0,
@@ -127,9 +129,9 @@ impl Shape {
         let mut layers = Vec::new();
         let mut first = LayerShape::dense(u32::try_from(self.first_numbers()).unwrap_or(u32::MAX), 0);
         match &self.inputs {
-            Inputs::Direct => (first.named, first.places) = (self.layout.named, self.layout.places),
+            Inputs::Direct => (first.active, first.columns) = (self.layout.named, self.layout.places),
             Inputs::Embedded { fields, width } => {
-                layers.extend(fields.iter().map(|&places| LayerShape::embedding(places, *width)));
+                layers.extend(fields.iter().map(|&categories| LayerShape::embedding(categories, *width)));
             }
         }
         for &outputs in self.hidden.iter().chain(&[1]) {
@@ -144,7 +146,7 @@ impl Shape {
         self.layers().iter().filter(|layer| layer.bias == Bias::Absent).count()
     }
 
-    /// Numbers that a step releases.
+    /// The number of parameters, all of which a step releases.
     pub fn parameters(&self) -> u32 {
         u32::try_from(self.layers().iter().map(|layer| layer.parameters()).sum::<u128>()).unwrap_or(u32::MAX)
     }

@@ -1,29 +1,29 @@
-//! Training: steps of noisy gradients, and what they do to the weights.
+//! Training: noisy gradient steps and the optimizer.
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Session, SessionError};
 use sage_numerics::{balanced_chunks, dispatch, map_parallel};
 
-use super::pass::Ready;
+use super::pass::PackedNetwork;
 use super::plan::Plan;
 use super::weights::Network;
 use crate::encode::Encoded;
 
-/// How far a step goes, over the run.
+/// The learning rate over a training.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Rates {
-    /// Always as far.
+    /// Constant.
     Constant(f64),
-    /// Shorter by a factor after every so many steps.
+    /// Multiplied by a factor after every `every` steps.
     Stepwise {
-        /// At first.
+        /// The first learning rate.
         start: f64,
-        /// What it is multiplied with.
+        /// The factor.
         factor: f64,
-        /// After so many steps.
+        /// The number of steps between reductions.
         every: u32,
     },
-    /// Falling along half a cosine, to zero after the last step.
+    /// Falls along half a cosine, to zero after the last step.
     Cosine(f64),
 }
 
@@ -39,37 +39,37 @@ impl Rates {
     }
 }
 
-/// What is done with the noisy gradients. All of it is public.
+/// The public parameters of the optimizer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Training {
-    /// How far steps go.
+    /// The learning rates.
     pub rates: Rates,
-    /// How much of the last step's direction is kept, from zero to below one.
+    /// The momentum, from zero to below one.
     pub momentum: f64,
-    /// How strongly weights are drawn to zero.
+    /// The weight decay.
     pub decay: f64,
-    /// Threads to use; they change no result.
+    /// Number of threads; it does not change the result.
     pub threads: usize,
 }
 
-/// The weights left the range of numbers: the steps are too long for this network.
+/// A weight became NaN or infinite: the learning rate is too large for this network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Diverged {
-    /// The step after which a weight was no finite number.
+    /// The step after which a weight was not finite.
     pub step: u32,
 }
 
-/// Why there is no trained network. What was charged stays charged.
+/// Why training failed. The charge is not refunded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TrainError {
     /// The kernel refused a step.
     Session(SessionError),
-    /// A weight was no finite number any more.
+    /// A weight became NaN or infinite.
     Diverged(Diverged),
-    /// A parameter of the training is no number or out of range; the text says which.
+    /// A parameter of the training is NaN or out of range; the text names it.
     Parameter(&'static str),
-    /// Whoever looked on had it stopped before this step.
+    /// The caller stopped it before this step.
     Stopped {
         /// The step, the first of which is zero.
         step: u32,
@@ -82,7 +82,7 @@ impl std::fmt::Display for TrainError {
             Self::Session(error) => error.fmt(out),
             Self::Diverged(Diverged { step }) => write!(
                 out,
-                "training diverged: after step {step} a weight was no finite number; take a smaller learning rate, \
+                "training diverged: after step {step} a weight was not finite; use a smaller learning rate, \
                  a smaller clip or less momentum"
             ),
             Self::Parameter(text) => out.write_str(text),
@@ -93,13 +93,12 @@ impl std::fmt::Display for TrainError {
 
 impl std::error::Error for TrainError {}
 
-/// Trains a network on a lane of the session's rows, by the steps that were planned.
+/// Trains a network on a lane of the session's rows with the planned steps.
 ///
-/// A lane without rows gives a network of noise, as any other answer would tell of it. Rows that hold
-/// anything but finite numbers, or whose predictions leave the range of numbers, are left out of a step by
-/// the kernel, so weights stay finite unless steps are far too long. When they are, the training stops: the
-/// weights are public, so that it stopped tells nothing of a row, and a clamped network would only look
-/// trained.
+/// A lane without rows returns a network of noise; any other result would reveal that it is empty. The kernel
+/// leaves rows with non-finite values or predictions out of a step, so weights stay finite unless the learning
+/// rate is far too large. If they do not, training stops with an error: the weights are public, so stopping
+/// reveals nothing about a row, and a clamped network would only look trained.
 ///
 /// # Errors
 /// When the charge does not cover a step, a parameter is out of range, or the weights diverge.
@@ -109,33 +108,33 @@ pub fn train<N: NoiseSource>(
     train_while(session, lane, plan, training, network, &mut |_| true)
 }
 
-/// As [`train`], as long as whoever looks on lets it go on: asked before each step, with its number from zero.
+/// Like [`train`], but stops as soon as `keep_going` returns false; it is called before each step with its index.
 ///
 /// # Errors
-/// As [`train`], and when it was stopped. Steps that were done are spent, and their network is given to nobody.
+/// As [`train`], and if it was stopped. The steps done so far stay charged, and the network is discarded.
 pub fn train_while<N: NoiseSource>(
     session: &mut Session<Encoded, N>, lane: Lane, plan: &Plan, training: &Training, mut network: Network,
-    goes_on: &mut dyn FnMut(u32) -> bool,
+    keep_going: &mut dyn FnMut(u32) -> bool,
 ) -> Result<Network, TrainError> {
     check(training)?;
     session.use_threads(training.threads);
     let layers = network.shape().layers();
-    let mut pace: Vec<Vec<f32>> = network.parameters().iter().map(|weights| vec![0.0; weights.len()]).collect();
+    let mut velocity: Vec<Vec<f32>> = network.parameters().iter().map(|weights| vec![0.0; weights.len()]).collect();
     let mut spare = Default::default();
     for step in 0..plan.steps() {
-        if !goes_on(step) {
+        if !keep_going(step) {
             return Err(TrainError::Stopped { step });
         }
-        let ready = Ready::both_ways(&network, &mut spare, training.threads);
+        let packed = PackedNetwork::for_training(&network, &mut spare, training.threads);
         let sums = session.sampled_sum(lane, plan.step(), &layers, |sample, filled| {
-            ready.backward(sample, filled);
+            packed.backward(sample, filled);
         });
-        ready.leave(&mut spare);
+        packed.recycle(&mut spare);
         let sums = sums.map_err(TrainError::Session)?;
         let share = (1.0 / plan.expected()) as f32;
         let rate = training.rates.at(step, plan.steps()) as f32;
         let update = Update { rate, share, momentum: training.momentum as f32, decay: training.decay as f32 };
-        if !update.apply(network.parameters_mut(), &mut pace, &sums, training.threads) {
+        if !update.apply(network.parameters_mut(), &mut velocity, &sums, training.threads) {
             return Err(TrainError::Diverged(Diverged { step }));
         }
     }
@@ -159,7 +158,7 @@ fn check(training: &Training) -> Result<(), TrainError> {
     Ok(())
 }
 
-/// How a noisy sum moves weights.
+/// One optimizer step.
 #[derive(Clone, Copy)]
 struct Update {
     rate: f32,
@@ -169,24 +168,24 @@ struct Update {
     decay: f32,
 }
 
-/// Weights that are moved by one thread after the other, at most.
+/// Maximum number of weights in one work item.
 const PIECE: usize = 1 << 15;
 
-/// Weights, their pace and the sums that move them.
+/// Weights, their momentum and the noisy sums.
 struct Piece<'data> {
     update: Update,
     weights: &'data mut [f32],
-    pace: &'data mut [f32],
+    velocity: &'data mut [f32],
     sums: &'data [f32],
 }
 
 impl Update {
-    /// Moves all weights; false if one is no finite number afterwards.
-    fn apply(self, weights: &mut [Vec<f32>], pace: &mut [Vec<f32>], sums: &[Vec<f32>], threads: usize) -> bool {
+    /// Updates all weights; returns false if one is not finite afterwards.
+    fn apply(self, weights: &mut [Vec<f32>], velocity: &mut [Vec<f32>], sums: &[Vec<f32>], threads: usize) -> bool {
         let mut pieces = Vec::new();
-        for ((weights, pace), sums) in weights.iter_mut().zip(pace).zip(sums) {
-            let parts = weights.chunks_mut(PIECE).zip(pace.chunks_mut(PIECE)).zip(sums.chunks(PIECE));
-            pieces.extend(parts.map(|((weights, pace), sums)| Piece { update: self, weights, pace, sums }));
+        for ((weights, velocity), sums) in weights.iter_mut().zip(velocity).zip(sums) {
+            let parts = weights.chunks_mut(PIECE).zip(velocity.chunks_mut(PIECE)).zip(sums.chunks(PIECE));
+            pieces.extend(parts.map(|((weights, velocity), sums)| Piece { update: self, weights, velocity, sums }));
         }
         let total: usize = pieces.iter().map(|piece| piece.weights.len()).sum();
         let chunks = balanced_chunks(pieces, threads.min(1 + total / (2 * PIECE)), |piece| piece.weights.len());
@@ -201,11 +200,11 @@ impl pulp::WithSimd for Piece<'_> {
 
     #[inline(always)]
     fn with_simd<S: pulp::Simd>(self, _: S) -> bool {
-        let Self { update, weights, pace, sums } = self;
+        let Self { update, weights, velocity, sums } = self;
         let mut finite = true;
-        for ((weight, pace), sum) in weights.iter_mut().zip(pace).zip(sums) {
-            *pace = update.momentum * *pace + sum * update.share + update.decay * *weight;
-            *weight -= update.rate * *pace;
+        for ((weight, velocity), sum) in weights.iter_mut().zip(velocity).zip(sums) {
+            *velocity = update.momentum * *velocity + sum * update.share + update.decay * *weight;
+            *weight -= update.rate * *velocity;
             finite &= weight.is_finite();
         }
         finite

@@ -1,10 +1,10 @@
-//! The weights of a network, and what it predicts with them.
+//! The weights of a network, and its predictions.
 
 use std::cell::RefCell;
 
 use sage_kernel::Rows;
 
-use super::pass::{Ready, Room, logistic};
+use super::pass::{Buffers, PackedNetwork, logistic};
 use super::shape::{Inputs, Loss, Shape};
 use crate::encode::{Encoded, Example};
 
@@ -19,34 +19,34 @@ pub struct Network {
 }
 
 impl Network {
-    /// A network to start from: the same weights for the same seed, on every machine.
+    /// An untrained network: the same weights for the same seed, on every machine.
     ///
-    /// What a network starts from is public; nothing is gained by keeping it secret. Weights of layers before
-    /// a bend are even with a variance of two over the inputs that are not zero in a row, those of the last
-    /// layer with half of that; biases, and a network without hidden layers, begin at zero.
+    /// The initial weights are public. Weights of layers before a ReLU are uniform with a variance of two over the
+    /// number of active inputs (He initialisation), those of the last layer with half of that; biases, and a network
+    /// without hidden layers, start at zero.
     pub fn new(shape: Shape, seed: u64) -> Self {
-        let mut dice = Dice(seed);
+        let mut random = SplitMix64(seed);
         let last = shape.layers().len() - 1;
         let embeddings = shape.embeddings();
         let mut parameters = Vec::new();
-        for (place, layer) in shape.layers().into_iter().enumerate() {
+        for (index, layer) in shape.layers().into_iter().enumerate() {
             let mut weights = vec![0.0; layer.parameters() as usize];
-            let active = f64::from(layer.numbers) + f64::from(layer.named);
-            let reach = match place {
-                _ if shape.hidden().is_empty() && place >= embeddings => 0.0,
-                _ if place < embeddings => 0.1,
-                _ if place == last => (3.0 / active).sqrt(),
+            let active = f64::from(layer.numeric) + f64::from(layer.active);
+            let reach = match index {
+                _ if shape.hidden().is_empty() && index >= embeddings => 0.0,
+                _ if index < embeddings => 0.1,
+                _ if index == last => (3.0 / active).sqrt(),
                 _ => (6.0 / active).sqrt(),
             };
-            let bias = if place < embeddings { 0 } else { layer.outputs as usize };
+            let bias = if index < embeddings { 0 } else { layer.outputs as usize };
             let drawn = weights.len() - bias;
-            weights[..drawn].fill_with(|| (reach * dice.even()) as f32);
+            weights[..drawn].fill_with(|| (reach * random.uniform()) as f32);
             parameters.push(weights);
         }
         Self { shape, parameters }
     }
 
-    /// A network with these weights; nothing if their numbers do not fit the shape, or one is not finite.
+    /// A network with these weights; `None` if they do not fit the shape, or one is not finite.
     pub fn from_parameters(shape: Shape, parameters: Vec<Vec<f32>>) -> Option<Self> {
         let layers = shape.layers();
         let sized = layers.len() == parameters.len()
@@ -55,10 +55,9 @@ impl Network {
         (sized && network.is_finite()).then_some(network)
     }
 
-    /// The network of labels in these bounds, where this one is of labels moved from there to the range from 0 to 1:
-    /// its last layer is stretched. Nothing if it predicts chances, which have no bounds of their own, or if a weight
-    /// leaves the range of numbers.
-    pub fn stretched(mut self, (low, high): (f64, f64)) -> Option<Self> {
+    /// Rescales the last layer from labels normalised to [0, 1] to labels in these bounds. `None` if the network
+    /// predicts probabilities, or if a weight overflows.
+    pub fn rescaled(mut self, (low, high): (f64, f64)) -> Option<Self> {
         let last = self.parameters.last_mut().filter(|_| self.shape.loss() == Loss::Squared)?;
         let width = (high - low) as f32;
         last.iter_mut().for_each(|weight| *weight *= width);
@@ -68,13 +67,13 @@ impl Network {
         self.is_finite().then_some(self)
     }
 
-    /// What it looks like.
+    /// Its shape.
     pub const fn shape(&self) -> &Shape {
         &self.shape
     }
 
-    /// The weights, layer by layer in the order of [`Shape::layers`]; in a layer, for each number, then for
-    /// each place, then for the bias, output by output.
+    /// The weights, layer by layer in the order of [`Shape::layers`]; in a layer for each number, then for each
+    /// one-hot index, then the bias, output by output.
     pub fn parameters(&self) -> &[Vec<f32>] {
         &self.parameters
     }
@@ -87,47 +86,52 @@ impl Network {
         self.parameters.iter().all(|weights| weights.iter().all(|weight| weight.is_finite()))
     }
 
-    /// What it predicts for one row: a number, or the chance of a label of one.
+    /// The prediction for one row: a number, or the probability of a label of one.
     ///
-    /// A place that does not exist counts as none; what is no number gives no number.
+    /// A one-hot index that does not exist is ignored; NaN gives NaN.
     pub fn forward(&self, example: &Example<'_>) -> f32 {
-        self.one_by_one().forward(example)
+        self.row_predictor().forward(example)
     }
 
-    /// The network made ready to predict row after row.
-    pub fn one_by_one(&self) -> OneByOne<'_> {
-        OneByOne { network: self, ready: Ready::forward_only(self), room: RefCell::new(Room::new(self, 1)) }
+    /// Packs the network to predict row after row.
+    pub fn row_predictor(&self) -> RowPredictor<'_> {
+        RowPredictor {
+            network: self,
+            packed: PackedNetwork::for_prediction(self),
+            buffers: RefCell::new(Buffers::new(self, 1)),
+        }
     }
 
-    /// What it predicts for every row of a batch.
+    /// The predictions for every row of a batch.
     pub fn predict(&self, rows: &Encoded) -> Vec<f32> {
-        let ready = Ready::forward_only(self);
-        let mut room = Room::new(self, ROWS);
+        let packed = PackedNetwork::for_prediction(self);
+        let mut buffers = Buffers::new(self, ROWS);
         let mut predicted = vec![0.0; rows.count()];
         for (block, predicted) in predicted.chunks_mut(ROWS).enumerate() {
-            let examples: Vec<Example<'_>> = (0..predicted.len()).map(|place| rows.row(block * ROWS + place)).collect();
-            ready.predict(&mut room, &examples, predicted);
+            let examples: Vec<Example<'_>> = (0..predicted.len()).map(|index| rows.row(block * ROWS + index)).collect();
+            packed.predict(&mut buffers, &examples, predicted);
         }
-        predicted.iter_mut().for_each(|value| *value = self.shown(*value));
+        predicted.iter_mut().for_each(|value| *value = self.activate(*value));
         predicted
     }
 
-    fn shown(&self, value: f32) -> f32 {
+    /// The prediction from the last layer's output.
+    fn activate(&self, value: f32) -> f32 {
         match self.shape.loss() {
             Loss::Squared => value,
             Loss::Logistic => logistic(value),
         }
     }
 
-    /// The first place of each embedded field; nothing where places are inputs.
+    /// The first one-hot index of each embedded field; empty if there are no embeddings.
     pub(super) fn field_starts(&self) -> Vec<u32> {
         match self.shape.inputs() {
             Inputs::Direct => Vec::new(),
             Inputs::Embedded { fields, .. } => fields
                 .iter()
-                .scan(0, |start, &places| {
+                .scan(0, |start, &categories| {
                     let first = *start;
-                    *start += places;
+                    *start += categories;
                     Some(first)
                 })
                 .collect(),
@@ -135,28 +139,28 @@ impl Network {
     }
 }
 
-/// A network that is ready to predict row after row.
-pub struct OneByOne<'network> {
+/// A network that is packed to predict row after row.
+pub struct RowPredictor<'network> {
     network: &'network Network,
-    ready: Ready<'network>,
-    room: RefCell<Room>,
+    packed: PackedNetwork<'network>,
+    buffers: RefCell<Buffers>,
 }
 
-impl OneByOne<'_> {
+impl RowPredictor<'_> {
     /// As [`Network::forward`].
     pub fn forward(&self, example: &Example<'_>) -> f32 {
         let mut predicted = [0.0];
-        self.ready.predict(&mut self.room.borrow_mut(), &[*example], &mut predicted);
-        self.network.shown(predicted[0])
+        self.packed.predict(&mut self.buffers.borrow_mut(), &[*example], &mut predicted);
+        self.network.activate(predicted[0])
     }
 }
 
-/// A public sequence of numbers for weights to start from. It has no part in any noise.
-struct Dice(u64);
+/// A public pseudo-random sequence for initial weights. It is not used for noise.
+struct SplitMix64(u64);
 
-impl Dice {
-    /// An even number from minus one to one, by the generator known as SplitMix64.
-    fn even(&mut self) -> f64 {
+impl SplitMix64 {
+    /// A uniform number from minus one to one, by SplitMix64.
+    fn uniform(&mut self) -> f64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ mixed >> 30).wrapping_mul(0xbf58_476d_1ce4_e5b9);

@@ -1,8 +1,7 @@
-//! Noise from a target: the smallest sigma whose certified epsilon is within
-//! it.
+//! Noise calibration: the smallest sigma whose certified epsilon is within a target.
 //!
-//! The sigma returned was itself evaluated and found within the target; the
-//! search may return one slightly too large, never one too small.
+//! The returned sigma was itself evaluated and is within the target; the search may return one that is slightly too
+//! large, never one that is too small.
 
 use libm::{exp, log, sqrt};
 use sage_kernel::accountant::{AccountantError, Certified, Composition, epsilon_from_curve, sampled_gaussian_curve};
@@ -15,8 +14,7 @@ const COARSE: f64 = 1e-4;
 /// The widest range of noise searched.
 const SIGMA: (f64, f64) = (1e-3, 1e12);
 
-/// The smallest sigma for which the composition it names is within
-/// `(target, delta)` by its privacy-loss distribution.
+/// The smallest sigma for which `composition(sigma)` is within `(target, delta)` by its privacy-loss distribution.
 ///
 /// # Guarantee
 /// `composition(result).finely().epsilon(delta) <= target`; the smallest such
@@ -24,12 +22,12 @@ const SIGMA: (f64, f64) = (1e-3, 1e12);
 pub fn calibrate_sigma(target: f64, delta: f64, composition: impl Fn(f64) -> Certified<Composition>) -> Certified<f64> {
     let coarse = |sigma: f64| composition(sigma)?.epsilon(delta);
     let found = search(target, delta, COARSE, coarse)?;
-    // What the coarse lattice charged for itself is won back by few looks at a fine one.
+    // A few evaluations on a fine lattice recover what the coarse one lost to rounding.
     let slope = log(coarse(1.01 * found)? / coarse(found)?) / log(1.01);
     polish(target, found, slope, |sigma| composition(sigma)?.finely().epsilon(delta))
 }
 
-/// Moves a sigma that is within the target down to where the target is reached, by the slope of
+/// Lowers a sigma that is within the target until the target is reached, by Newton steps with the slope of
 /// `ln epsilon` over `ln sigma`.
 fn polish(target: f64, found: f64, slope: f64, epsilon: impl Fn(f64) -> Certified<f64>) -> Certified<f64> {
     let (mut within, mut tried) = (f64::INFINITY, found);
@@ -39,7 +37,7 @@ fn polish(target: f64, found: f64, slope: f64, epsilon: impl Fn(f64) -> Certifie
             within = within.min(tried);
         }
         let step = log(target / at_tried) / slope;
-        // A slope that says nothing, or a step too small to matter.
+        // The slope is unusable, or the step is negligible.
         if !step.is_finite() || slope >= 0.0 || (at_tried <= target && step > -TOLERANCE) {
             break;
         }

@@ -12,7 +12,7 @@ use super::composition::{rogers_sums, whitehouse_epsilon};
 pub struct Statement {
     /// The loss of one query.
     pub epsilon: Epsilon,
-    /// The chance that its bound fails.
+    /// The probability that its bound fails.
     pub delta: Delta,
     /// How many such queries.
     pub count: u64,
@@ -69,7 +69,7 @@ impl Comparison {
     }
 }
 
-/// The largest number up to `most` for which `holds`, if it holds below every number it holds for.
+/// The largest number up to `most` for which `holds` returns true, if `holds` is monotone.
 fn largest(most: u64, holds: impl Fn(u64) -> bool) -> u64 {
     if holds(most) {
         return most;

@@ -1,8 +1,8 @@
 //! Composition of (epsilon, delta) statements: two adaptive filters and the
 //! exact optimum for a fixed number of equal queries.
 //!
-//! The filters hold for parameters chosen adaptively; the optimum does not,
-//! and must never stand behind an adaptive ledger (`proofs/composition.md`).
+//! The filters are valid for adaptively chosen parameters; the optimum is not, and must never be used by an adaptive
+//! ledger (`proofs/composition.md`).
 
 use libm::{exp, expm1, lgamma, log, log1p, sqrt};
 use sage_kernel::accountant::{AccountantError, Certified};
@@ -78,7 +78,7 @@ pub fn optimal_delta(epsilon: f64, delta: f64, count: u32, target: f64) -> Certi
     let log_count_factorial = lgamma(count_float + 1.0);
     let log_normaliser = count_float * log_one_plus_exp(epsilon);
     let mut sum = 0.0;
-    // `ups` responses say yes; the loss is (2 ups - count) epsilon.
+    // With `ups` positive responses the loss is (2 ups - count) epsilon.
     for ups in (0..=count).rev() {
         let ups = f64::from(ups);
         let loss = (2.0 * ups - count_float) * epsilon;

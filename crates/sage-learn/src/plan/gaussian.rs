@@ -1,4 +1,4 @@
-//! Inverses of the exact privacy of Gaussian noise, and quantiles of the normal law
+//! Inverses of the exact privacy of Gaussian noise, and quantiles of the normal distribution
 //! (`proofs/gaussian.md`).
 
 use libm::{exp, log};
@@ -8,7 +8,7 @@ use sage_numerics::bisect;
 
 use super::number::{LOG_SQRT_TWO_PI, not_negative, positive, probability, raise};
 
-/// The `p` quantile of the standard normal law.
+/// The `p` quantile of the standard normal distribution.
 ///
 /// # Guarantee
 /// Within 1e-12 relative (or 1e-15) of the quantile, for `0 < p < 1`.

@@ -1,7 +1,7 @@
-//! Formulas for planning: how much noise meets a target, how other theorems count, how far noise falls.
+//! Formulas for planning: the noise that meets a target, other composition theorems, quantiles of noise.
 //!
-//! Each rounds against the spender like the kernel's own. None may stand behind a ledger: the kernel
-//! charges by its own accountant, whatever was planned. Arguments are in `proofs/`.
+//! Each rounds conservatively, like the kernel's accountant. No ledger uses them: the kernel charges by its own
+//! accountant, whatever was planned. Proofs are in `proofs/`.
 
 mod calibrate;
 mod comparison;

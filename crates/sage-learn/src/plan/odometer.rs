@@ -1,25 +1,26 @@
-//! What is left under a filter and what was spent, in numbers for people.
+//! Remaining and spent budget of a filter, for display.
 //!
-//! A filter admits or does not; how often it still would, and which ε a state amounts to, is advice. Neither
-//! may stand behind a ledger, and an odometer read after outputs is no bound for a rule that stops by it.
+//! A filter only admits or refuses. How often it would still admit a cost, and which ε a state corresponds to, is
+//! informative: no ledger may use either, and an odometer that is read between outputs does not bound the loss of a
+//! stopping rule that depends on it.
 
 use sage_kernel::accountant::{AccountantError, Certified, conversion};
-use sage_kernel::{Amounts, Ceiling, Declared, Epsilon, Filter, Rule};
+use sage_kernel::{Amounts, Ceiling, DeclaredQuery, Epsilon, Filter, Rule};
 
 use super::number::{not_negative, probability, raise};
 
 /// How many more times the filter admits the amounts after what has been spent.
-pub fn fits(filter: &Filter, spent: &[u128], asked: &Amounts) -> u64 {
-    // Whoever is admitted so often is admitted less often too.
+pub fn fits(filter: &Filter, spent: &[u128], cost: &Amounts) -> u64 {
+    // Admission is monotone: a cost that is admitted `count` times is also admitted fewer times.
     let admitted = |count: u64| {
         let before = u128::from(count - 1);
-        // Far above every cap, and far enough below the largest number for the filter to go on adding.
+        // Far above every cap, and low enough that the filter's additions do not overflow.
         let most = u128::MAX >> 1;
-        let after = |(spent, asked): (&u128, &u64)| spent.saturating_add(u128::from(*asked) * before).min(most);
-        let spent: Vec<u128> = spent.iter().zip(asked.units()).map(after).collect();
-        filter.admits(&spent, asked)
+        let after = |(spent, cost): (&u128, &u64)| spent.saturating_add(u128::from(*cost) * before).min(most);
+        let spent: Vec<u128> = spent.iter().zip(cost.units()).map(after).collect();
+        filter.admits(&spent, cost)
     };
-    if spent.len() != filter.caps().len() || asked.units().len() != spent.len() || !admitted(1) {
+    if spent.len() != filter.caps().len() || cost.units().len() != spent.len() || !admitted(1) {
         return 0;
     }
     let (mut inside, mut outside) = (1, u64::MAX);
@@ -60,11 +61,12 @@ pub fn odometer(filter: &Filter, spent: &[u128]) -> Epsilon {
     u64::try_from(units).ok().and_then(Epsilon::from_units).unwrap_or(Epsilon::LIMIT)
 }
 
-/// The smallest ceiling under which what was used of the declarations could have been declared.
+/// The smallest ceiling under which the used part of the declarations could have been declared.
 fn fixed(filter: &Filter, spent: &[u128]) -> Epsilon {
     let times = |count: &u128| u32::try_from(*count).unwrap_or(u32::MAX);
     let used = filter.declared().iter().zip(spent).filter(|(_, count)| **count > 0);
-    let used: Vec<Declared> = used.map(|(one, count)| Declared { times: times(count), ..one.clone() }).collect();
+    let used: Vec<DeclaredQuery> =
+        used.map(|(one, count)| DeclaredQuery { times: times(count), ..one.clone() }).collect();
     let ceiling = filter.ceiling();
     let part = |share: u64| {
         let units = u128::from(ceiling.epsilon.units()) * u128::from(share) / 4096;
@@ -95,7 +97,7 @@ pub fn epsilon_from_zcdp(rho: f64, delta: f64) -> Certified<f64> {
         let alpha = 1.0 + libm::exp(log_excess);
         conversion(alpha, delta).map_or(f64::INFINITY, |added| raise(rho * alpha, 8.0 * f64::EPSILON) + added)
     };
-    // Thirds of the interval of `ln(alpha - 1)`: the function falls and then rises.
+    // Ternary search over `ln(alpha - 1)`: the function is unimodal.
     let (mut low, mut high) = (-20.0, 60.0);
     for _ in 0..120 {
         let third = (high - low) / 3.0;

@@ -1,7 +1,6 @@
-//! How far noise may fall from zero: one-sided quantiles, rounded outward.
+//! One-sided quantiles of noise, rounded outward.
 //!
-//! These serve intervals around released numbers. They are post-processing and
-//! must never decide a charge.
+//! They are used for intervals around released numbers: post-processing, which must never decide a charge.
 
 use libm::{ceil, expm1, log};
 use sage_kernel::accountant::{AccountantError, Certified};
@@ -51,6 +50,6 @@ pub fn discrete_gaussian_quantile(sigma: f64, beta: f64) -> Certified<u64> {
 
 fn integer_at_least(value: f64) -> Certified<u64> {
     let integer = ceil(value.max(0.0));
-    // Beyond 2^53 a float no longer names every integer.
+    // Beyond 2^53 an `f64` cannot represent every integer.
     if integer < 9_007_199_254_740_992.0 { Ok(integer as u64) } else { Err(AccountantError::Unbounded) }
 }

@@ -1,14 +1,14 @@
-//! Numbers by key: histograms, and counts, sums and means of groups.
+//! Statistics by key: histograms, and counts, sums and means of groups.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Part, Permit, Rows, Session, Summary, TableNoise, Tag, Taken};
+use sage_kernel::{BlockPart, Lane, Mechanism, Pair, Permit, Rounding, Rows, Session, Summary, SummaryTag, TableNoise};
 
 use super::interval::{StatisticError, charge_for, noise_reach, range};
 use super::number::mean_of;
 use crate::encode::present;
 use crate::estimate::Estimate;
 
-/// How many rows each key has.
+/// The number of rows of each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Histogram {
     /// The number of keys.
@@ -23,7 +23,7 @@ impl Histogram {
         charge_for(self.noise).into_iter().collect()
     }
 
-    /// The noisy counts, and how far off any of them is, but for this chance that one is further.
+    /// The noisy counts, and a bound on the noise of all of them that fails with probability at most `chance`.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -34,12 +34,13 @@ impl Histogram {
         Ok((session.histogram(lane, self.keys, self.noise, key)?, reach))
     }
 
-    /// The sums of a block that a session can be opened on in the stead of its rows; none if they do not fit.
+    /// Summarises the rows of a block, to replace them in a session; `None` if the sums overflow.
     ///
     /// # Errors
     /// When the permit does not cover the block or a parameter is out of range.
     pub fn summarise<R: Rows>(
-        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[R], key: impl Fn(R::Row<'_>) -> Option<u32>,
+        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[R],
+        key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Option<Summary>, StatisticError> {
         Ok(permit.summarise_histogram(part, tag, self.keys, rows, key)?)
     }
@@ -56,29 +57,30 @@ pub struct GroupBy {
     pub noise: TableNoise,
 }
 
-/// What is known of one key.
+/// The noisy statistics of one key.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Group {
     /// The noisy number of rows.
     pub count: f64,
     /// The noisy sum.
     pub sum: f64,
-    /// The mean, or the middle of the bounds where too few rows show.
+    /// The mean, or the middle of the bounds if there are too few rows.
     pub mean: f64,
-    /// Whether too few rows show: the noise may be all there is.
+    /// Whether the noisy count is too small to distinguish from noise.
     pub too_few: bool,
-    /// Where the mean of the distribution lies, all keys together but for the chance asked for.
+    /// The confidence interval of the distribution's mean; the intervals of all keys hold simultaneously with the
+    /// requested confidence.
     pub interval: Estimate,
 }
 
 impl GroupBy {
-    /// What a lane is charged: a row has one key at most, so one table pays for all of them.
+    /// What a lane is charged: one table for all keys, since a row has at most one key.
     pub fn mechanisms(&self) -> Vec<Mechanism> {
         charge_for(self.noise).into_iter().collect()
     }
 
-    /// The fewest noisy rows whose mean is taken for one: twice what the noise reaches in any of the keys,
-    /// but for one time in twenty.
+    /// The least noisy count for which a mean is reported: twice a bound on the noise of all keys that fails with
+    /// probability 1/20.
     ///
     /// # Errors
     /// When the noise has no quantile.
@@ -86,8 +88,8 @@ impl GroupBy {
         Ok(2.0 * noise_reach(self.noise, 0.05 / f64::from(self.keys.max(1)))?)
     }
 
-    /// Every key's group, the empty ones included. Keys beyond the last count nowhere, and neither do rows whose value
-    /// is missing: not finite.
+    /// The groups of all keys, including empty ones. Rows with a key out of range or a missing (non-finite) value are
+    /// not counted.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -97,19 +99,20 @@ impl GroupBy {
         let chance = chance / f64::from(self.keys.max(1));
         let (reach, fewest) = (noise_reach(self.noise, chance / 8.0)?, self.fewest()?);
         let value = |row: R::Row<'_>| with_value(value(row));
-        let pairs = session.pairs(lane, self.keys, range(self.bounds)?, Taken::AsStatistic, self.noise, value)?;
+        let pairs = session.pairs(lane, self.keys, range(self.bounds)?, Rounding::Nearest, self.noise, value)?;
         Ok(pairs.into_iter().map(|pair| self.group(pair, reach, fewest, chance)).collect())
     }
 
-    /// The sums of a block that a session can be opened on in the stead of its rows; none if they do not fit.
+    /// Summarises the rows of a block, to replace them in a session; `None` if the sums overflow.
     ///
     /// # Errors
     /// When the permit does not cover the block or a parameter is out of range.
     pub fn summarise<R: Rows>(
-        &self, permit: &Permit, (part, tag): (Part, Tag), rows: &[R], value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[R],
+        value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Option<Summary>, StatisticError> {
-        let taken = (range(self.bounds)?, Taken::AsStatistic);
-        Ok(permit.summarise_pairs(part, tag, self.keys, taken, rows, |row| with_value(value(row)))?)
+        let scaling = (range(self.bounds)?, Rounding::Nearest);
+        Ok(permit.summarise_pairs(part, tag, self.keys, scaling, rows, |row| with_value(value(row)))?)
     }
 
     fn group(&self, pair: Pair, reach: f64, fewest: f64, chance: f64) -> Group {

@@ -1,8 +1,8 @@
-//! How far a released number can be from what it estimates.
+//! Confidence intervals of released numbers.
 //!
-//! A pair of sums of shares gives an interval for the mean of the law the rows come from: the relative entropy
-//! of Chernoff and Hoeffding on both sides, with the pair moved against us by as much as the noise may have
-//! moved it for us. Post-processing throughout.
+//! A pair of sums of shares gives an interval for the mean of the distribution that the rows are drawn from: the
+//! relative entropy bound of Chernoff and Hoeffding on both sides, with the pair shifted in the unfavourable direction
+//! by as much as the noise may have shifted it. All of it is post-processing.
 
 use sage_kernel::accountant::AccountantError;
 use sage_kernel::{Epsilon, Mechanism, Pair, Range, SessionError, TableNoise};
@@ -11,13 +11,13 @@ use crate::validate::Noise;
 use crate::validate::decide::{evidence, mean};
 use sage_numerics::bisect;
 
-/// Why there is no statistic.
+/// Why a statistic could not be computed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StatisticError {
-    /// The session did not run the release.
+    /// The session refused the release.
     Session(SessionError),
-    /// A chance is not between zero and one, or the noise has no quantile.
+    /// A probability is not between zero and one, or the noise has no quantile.
     Chance(AccountantError),
     /// Bounds are not finite or not in order, or there is no key.
     Bounds,
@@ -47,15 +47,15 @@ impl std::fmt::Display for StatisticError {
 
 impl std::error::Error for StatisticError {}
 
-/// What a lane is charged for one table with this noise; nothing if the noise is none.
+/// What a lane is charged for one table with this noise; `None` if the noise is zero.
 pub fn charge_for(noise: TableNoise) -> Option<Mechanism> {
     if noise == TableNoise::Laplace(Epsilon::ZERO) { None } else { noise.mechanism().ok() }
 }
 
-/// How far above zero one number's noise may be, in rows, but for a chance of `beta`.
+/// The bound, in rows, that the noise of one number exceeds with probability at most `beta`.
 ///
 /// # Errors
-/// When the chance or the noise is out of range.
+/// When the probability or the noise is out of range.
 pub fn noise_reach(noise: TableNoise, beta: f64) -> Result<f64, StatisticError> {
     Ok(Noise::from(noise).certified_reach(beta)?)
 }
@@ -64,7 +64,8 @@ pub(super) fn range((low, high): (f64, f64)) -> Result<Range, StatisticError> {
     Range::new(low, high).ok_or(StatisticError::Bounds)
 }
 
-/// The shares of the range between which the mean lies, around the estimate; nothing if no row shows.
+/// The lower limit, the estimate and the upper limit of the mean, normalised to [0, 1]; `None` if the noise hides all
+/// rows.
 pub(super) fn shares(pair: Pair, reach: f64, chance: f64) -> Option<(f64, f64, f64)> {
     let middle = mean(pair)?;
     let limit = libm::log(4.0 / chance);
@@ -73,13 +74,13 @@ pub(super) fn shares(pair: Pair, reach: f64, chance: f64) -> Option<(f64, f64, f
     Some((low.min(middle), middle, high.max(middle)))
 }
 
-/// The largest mean that sums of these shares do not speak against by more than the limit.
+/// The largest mean against which these sums give no more evidence than `limit`.
 fn upper(above: f64, below: f64, limit: f64) -> f64 {
     let above = above.max(0.0);
     if below <= 0.0 {
         return 1.0;
     }
-    // The end that is just beyond.
+    // The end of the bisection that is just outside, so that the interval is rounded outward.
     bisect(1.0, above / (above + below), |mean| evidence(above, below, mean) > limit)
 }
 
@@ -87,7 +88,7 @@ fn upper(above: f64, below: f64, limit: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// Sums, reach of the noise, η; estimate, lower and upper end. Worked out apart from this code.
+    /// Sums, reach of the noise, η; estimate, lower and upper end. Computed independently of this code.
     const KNOWN: &[([f64; 2], f64, f64, [f64; 3])] = &[
         ([500.0, 500.0], 4.382026634673881, 0.05, [0.5, 0.44893940858146014, 0.5510605914185398]),
         ([10.0, 9990.0], 4.382026634673881, 0.05, [0.001, 0.00011661694698392152, 0.0028681160483660846]),

@@ -1,8 +1,7 @@
 //! Statistics from the kernel's tables: counts, sums, means, variances, histograms, groups, quantiles.
 //!
-//! Each is a small plan: what a lane is charged for it, how it is run on a session, and what is known from the
-//! released numbers, with a half-width that holds but for a chance given in advance. All noise is the kernel's,
-//! and everything after it is arithmetic on released numbers.
+//! Each statistic has the mechanisms that a lane is charged, a `run` on a session, and a confidence interval at a
+//! level given in advance. The kernel adds all noise; the rest is post-processing of released numbers.
 
 mod group;
 mod interval;

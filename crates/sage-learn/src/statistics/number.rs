@@ -1,7 +1,7 @@
-//! One number of all rows: count, sum, mean, variance.
+//! Statistics over all rows: count, sum, mean, variance.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Rows, SCALE, Session, TableNoise, Taken};
+use sage_kernel::{Lane, Mechanism, Pair, Rounding, Rows, SCALE, Session, TableNoise};
 
 use super::interval::{StatisticError, charge_for, noise_reach, range, shares};
 use crate::encode::present;
@@ -20,10 +20,10 @@ impl Count {
         charge_for(self.noise).into_iter().collect()
     }
 
-    /// The rows for which `counts` holds; the interval is for that number itself.
+    /// The number of rows for which `counts` returns true; the interval is for the exact count.
     ///
     /// # Errors
-    /// When the charge does not cover it or the chance is out of range.
+    /// When the charge does not cover it or the probability is out of range.
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, counts: impl Fn(R::Row<'_>) -> bool,
     ) -> Result<Estimate, StatisticError> {
@@ -48,7 +48,7 @@ impl Sum {
         charge_for(self.noise).into_iter().collect()
     }
 
-    /// The sum of the clipped numbers; the interval is for that sum itself. A value that is not finite is missing: its
+    /// The sum of the clipped numbers; the interval is for the exact sum. A value that is not finite is missing: its
     /// row adds nothing.
     ///
     /// # Errors
@@ -94,7 +94,8 @@ impl Mean {
     }
 }
 
-/// The variance of a bounded number, from the means of its distance to the middle and of the square of that.
+/// The variance of a bounded number, from the means of its deviation from the middle of the bounds and of the squared
+/// deviation.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Variance {
     /// The bounds numbers are clipped to.
@@ -142,17 +143,21 @@ fn pair<R: Rows, N: NoiseSource>(
     session: &mut Session<R, N>, lane: Lane, bounds: (f64, f64), noise: TableNoise, value: impl Fn(R::Row<'_>) -> f64,
 ) -> Result<Pair, StatisticError> {
     let value = |row: R::Row<'_>| present(value(row)).map(|value| (0, value));
-    let pairs = session.pairs(lane, 1, range(bounds)?, Taken::AsStatistic, noise, value)?;
+    let pairs = session.pairs(lane, 1, range(bounds)?, Rounding::Nearest, noise, value)?;
     pairs.first().copied().ok_or(StatisticError::Bounds)
 }
 
-/// The mean of a pair in its bounds, where each number's noise is within `reach` but for a chance of `chance` / 8.
+/// The mean of a pair in its bounds, if each number's noise is within `reach` except with probability `chance` / 8.
 pub(super) fn mean_of(pair: Pair, (low, high): (f64, f64), reach: f64, chance: f64) -> Estimate {
     let Some((least, middle, most)) = shares(pair, reach, chance) else {
         return Estimate { value: None, low, high };
     };
-    let at = |share: f64| low + share * (high - low);
+    let denormalise = |share: f64| low + share * (high - low);
     // Rounding a row to a step of the range moves the mean by half a step at most.
     let step = 0.5 * (high - low) / SCALE as f64;
-    Estimate { value: Some(at(middle)), low: (at(least) - step).max(low), high: (at(most) + step).min(high) }
+    Estimate {
+        value: Some(denormalise(middle)),
+        low: (denormalise(least) - step).max(low),
+        high: (denormalise(most) + step).min(high),
+    }
 }

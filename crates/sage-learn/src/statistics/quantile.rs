@@ -1,9 +1,8 @@
 //! Quantiles over a public grid, from noisy counts of a binary tree.
 //!
-//! The grid's edges cut the numbers into buckets, and each level of the tree is one histogram: two halves, four
-//! quarters, down to the buckets. How many numbers lie below an edge is the sum of at most one node a level, so
-//! its noise grows with the number of levels and not with that of the buckets, and one run answers every
-//! quantile.
+//! The grid's edges divide the numbers into buckets, and each level of the tree is one histogram: two halves, four
+//! quarters, down to the buckets. The number of values below an edge is the sum of at most one node of each level, so
+//! its noise grows with the number of levels and not with the number of buckets, and one run gives all quantiles.
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Rows, SCALE, Session, TableNoise};
@@ -12,7 +11,7 @@ use super::interval::{StatisticError, charge_for};
 use crate::count::laplace_sum_quantile;
 use crate::encode::present;
 
-/// A plan to find quantiles.
+/// Quantiles over a public grid.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Quantiles {
     edges: Vec<f64>,
@@ -20,7 +19,7 @@ pub struct Quantiles {
     noise: TableNoise,
 }
 
-/// Where a quantile lies.
+/// A quantile with its confidence interval.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Located {
     /// The edge nearest above the estimate's rank.
@@ -32,16 +31,16 @@ pub struct Located {
 }
 
 impl Quantiles {
-    /// Over these edges, finite and rising, with this noise on each level of the tree.
+    /// Quantiles over these edges, finite and ascending, with this noise on each level of the tree.
     ///
     /// # Errors
-    /// When there is no edge, or they do not rise, or there are more than 2^20.
+    /// When there is no edge, edges are not ascending, or there are more than 2^20.
     pub fn new(edges: Vec<f64>, noise: TableNoise) -> Result<Self, StatisticError> {
-        let rising = edges.iter().all(|edge| edge.is_finite()) && edges.windows(2).all(|pair| pair[0] < pair[1]);
-        if edges.is_empty() || !rising || edges.len() > 1 << 20 {
+        let ascending = edges.iter().all(|edge| edge.is_finite()) && edges.windows(2).all(|pair| pair[0] < pair[1]);
+        if edges.is_empty() || !ascending || edges.len() > 1 << 20 {
             return Err(StatisticError::Bounds);
         }
-        // One bucket more than edges.
+        // There is one more bucket than edges.
         let levels = (edges.len() + 1).next_power_of_two().ilog2();
         Ok(Self { edges, levels, noise })
     }
@@ -54,7 +53,7 @@ impl Quantiles {
     /// The quantiles of these shares, all from one run. A value that is not finite is missing: its row is not counted.
     ///
     /// The intervals are for the quantiles of the distribution that rows are drawn from, given that the value is
-    /// present, all together but for `chance`.
+    /// present; they hold simultaneously except with probability `chance`.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -68,7 +67,7 @@ impl Quantiles {
     /// The same for every key from 0 to `keys` − 1, at the same charge: a row has one key at most. Rows without a key or
     /// a value are not counted.
     ///
-    /// The intervals of all keys hold together but for `chance`.
+    /// The intervals of all keys hold simultaneously except with probability `chance`.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
@@ -104,22 +103,23 @@ impl Quantiles {
     }
 
     fn locate(&self, share: f64, ranks: &[f64], total: f64, reach: f64, chance: f64) -> Located {
-        // Dvoretzky, Kiefer and Wolfowitz with Massart's constant, at the most rows there may be.
+        // The Dvoretzky-Kiefer-Wolfowitz inequality with Massart's constant, at the upper limit of the row count.
         let most = (total + 2.0 * reach).max(0.0);
         let spread = libm::sqrt(0.5 * most * libm::log(4.0 / chance));
-        // The noise of a rank and of the total, and what the rows are off the law.
+        // The noise of a rank and of the total, and the deviation of the rows from their distribution.
         let slack = reach + 2.0 * reach * share + spread;
-        let wanted = share * total;
-        let at = |place: Option<usize>| place.and_then(|place| self.edges.get(place)).copied();
-        let value = ranks.iter().position(|rank| *rank >= wanted).unwrap_or(self.edges.len() - 1);
-        let below = ranks.iter().rposition(|rank| rank + slack < wanted);
-        let above = ranks.iter().position(|rank| rank - slack > wanted);
-        let value = at(Some(value)).unwrap_or(f64::NAN);
-        let (low, high) = (at(below).unwrap_or(f64::NEG_INFINITY), at(above).unwrap_or(f64::INFINITY));
+        let target = share * total;
+        let edge = |index: Option<usize>| index.and_then(|index| self.edges.get(index)).copied();
+        let value = ranks.iter().position(|rank| *rank >= target).unwrap_or(self.edges.len() - 1);
+        let below = ranks.iter().rposition(|rank| rank + slack < target);
+        let above = ranks.iter().position(|rank| rank - slack > target);
+        let value = edge(Some(value)).unwrap_or(f64::NAN);
+        let (low, high) = (edge(below).unwrap_or(f64::NEG_INFINITY), edge(above).unwrap_or(f64::INFINITY));
         Located { value: value.clamp(low.min(high), high.max(low)), low, high }
     }
 
-    /// How far any sum of at most one node a level is off, but for half the chance.
+    /// The bound on the noise of all sums of at most one node of each level; it fails with probability at most
+    /// `chance` / 2.
     fn reach(&self, chance: f64) -> Result<f64, StatisticError> {
         let beta = chance / (4.0 * (self.edges.len() as f64 + 1.0));
         let terms = self.levels.max(2);
@@ -128,7 +128,7 @@ impl Quantiles {
                 let each = epsilon.units() as f64 / 1e12 / SCALE as f64;
                 laplace_sum_quantile(terms, each, beta).map(|units| units / SCALE as f64).ok_or(StatisticError::Bounds)
             }
-            // The discrete Gaussian's moments are below the continuous one's.
+            // The discrete Gaussian's moment generating function is at most the continuous one's.
             TableNoise::Gaussian(sigma) => {
                 Ok(sigma.units() as f64 / 1e9 * libm::sqrt(-2.0 * f64::from(terms) * libm::log(beta)))
             }
@@ -136,7 +136,7 @@ impl Quantiles {
     }
 }
 
-/// How many rows are in the first so many buckets: one node of each level whose bit is set.
+/// The noisy number of rows in the first `buckets` buckets: the sum of one node of each level whose bit is set.
 fn rank(nodes: &[&[f64]], buckets: usize) -> f64 {
     let levels = nodes.len();
     let set = (0..levels).filter(|&level| buckets >> (levels - 1 - level) & 1 == 1);

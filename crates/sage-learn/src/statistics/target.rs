@@ -1,15 +1,15 @@
-//! The smallest ε for a target: what a statistic of a wanted precision costs.
+//! The smallest ε with which a statistic reaches a target precision.
 
 use sage_kernel::{Epsilon, Pair, TableNoise};
 
 use super::interval::{StatisticError, noise_reach};
 use super::number::mean_of;
 
-/// The half-width of the mean of so many rows with this noise, wherever the mean lies, when the noise is what it is at
-/// its median; infinite where nothing can be said.
+/// The worst-case half-width of the confidence interval of the mean of `rows` rows with this noise, when the noise is
+/// at its median; infinite if there is no interval.
 ///
 /// # Errors
-/// When the chance or the noise is out of range.
+/// When the probability or the noise is out of range.
 pub fn half_width_of_mean(
     rows: u64, bounds: (f64, f64), noise: TableNoise, chance: f64,
 ) -> Result<f64, StatisticError> {
@@ -22,9 +22,9 @@ pub fn half_width_of_mean(
     Ok((0..=64).map(half).fold(0.0, f64::max))
 }
 
-/// The smallest ε, to one part in a thousand, with which the mean of so many rows or more is certified to a
-/// half-width of `target`, wherever it lies, when the noise is what it is at its median; nothing if even an ε
-/// of a hundred does not do, which more rows would mend.
+/// The smallest ε, to a relative 1e-3, with which the mean of at least `rows` rows has a half-width of at most
+/// `target`, for every mean, when the noise is at its median. `None` if even ε = 100 is not enough: more rows are
+/// needed.
 ///
 /// # Errors
 /// When a parameter is out of range.
@@ -38,7 +38,7 @@ pub fn epsilon_for_mean(
         let half = half_width_of_mean(rows, bounds, TableNoise::Laplace(epsilon), chance)?;
         Ok::<bool, StatisticError>(half <= target)
     };
-    // From 10^-6 to 100, in units of 10^-12.
+    // The search is over ln ε from 10^-6 to 100, in units of 10^-12.
     let at = |log: f64| Epsilon::from_units(libm::ceil(libm::exp(log)) as u64).unwrap_or(Epsilon::LIMIT);
     let (mut outside, mut inside) = (libm::log(1e6), libm::log(1e14));
     if !within(at(inside))? {

@@ -1,4 +1,4 @@
-//! Is the share of right answers above its target?
+//! Tests whether the accuracy is above its target.
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Rows, Session, SessionError, TableNoise};
@@ -15,16 +15,16 @@ use crate::estimate::Estimate;
 /// A test of the accuracy on the test lane: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AccuracyCheck {
-    /// The share of right answers to exceed.
+    /// The accuracy to exceed.
     pub target: AccuracyTarget,
     /// The noise, and with it the cost.
     pub noise: TableNoise,
-    /// The chance of accepting a model that misses the target.
+    /// The probability of accepting a model that misses the target.
     pub risk: Risk,
 }
 
 impl AccuracyCheck {
-    /// What must be charged, and where.
+    /// The lane and the mechanism to charge.
     ///
     /// # Errors
     /// When the noise has no price.
@@ -32,16 +32,16 @@ impl AccuracyCheck {
         Ok((Lane::Test, self.noise.mechanism()?))
     }
 
-    /// Runs the test on the test lane; `right` returns whether the model is right about a row. A row for which it returns
-    /// `None`, such as one without a label, is not counted: the test is about the other rows.
+    /// Runs the test on the test lane; `right` returns whether the prediction for a row is correct. Rows for which it
+    /// returns `None`, such as rows without a label, are not counted.
     ///
     /// # Errors
     /// When the charge does not cover it or there is no randomness.
     pub fn run<R: Rows, N: NoiseSource, A: Into<Option<bool>>>(
         &self, session: &mut Session<R, N>, right: impl Fn(R::Row<'_>) -> A,
     ) -> Result<Verdict, SessionError> {
-        let answer = |row: R::Row<'_>| right(row).into().map(|right| u32::from(!right));
-        let counts = session.histogram(Lane::Test, 2, self.noise, answer)?;
+        let outcome = |row: R::Row<'_>| right(row).into().map(|right| u32::from(!right));
+        let counts = session.histogram(Lane::Test, 2, self.noise, outcome)?;
         Ok(self.judge(counts[0], counts[1]))
     }
 

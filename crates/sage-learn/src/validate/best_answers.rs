@@ -1,8 +1,8 @@
-//! Could any classifier that sees a few categories alone be right as often as asked?
+//! Tests whether any classifier of a few categories can reach the target accuracy.
 //!
-//! Where a row is known by a key of public size, every classifier is a table from keys to answers, whatever it was
-//! trained by. On the train lane the best table is found by counting, so if even that is wrong too often, none is
-//! right often enough. What the kernel counts is exact: a row more moves it by one row.
+//! If the features of a row are one key out of a public number of keys, every classifier is a table from keys to
+//! classes, however it was trained. Counting on the train lane finds the best table; if even that one is wrong too
+//! often, no classifier reaches the target. The kernel counts exactly: one more row changes a count by at most one.
 
 use std::num::NonZeroU32;
 
@@ -18,23 +18,23 @@ use super::target::AccuracyTarget;
 use super::verdict::{Decision, Verdict};
 use crate::estimate::Estimate;
 
-/// A test of whether any function of a key can have the accuracy asked for: reject or retry.
+/// A test of whether any function of a key can reach the target accuracy: reject or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct BestAnswersCheck {
-    /// The share of right answers to exceed.
+    /// The accuracy to exceed.
     pub target: AccuracyTarget,
-    /// How many keys there are: every combination of what a classifier sees.
+    /// The number of keys: all combinations of the features.
     pub keys: NonZeroU32,
-    /// How many answers there are.
+    /// The number of classes.
     pub answers: NonZeroU32,
     /// The noise, and with it the cost.
     pub noise: TableNoise,
-    /// The chance of rejecting a class that holds a classifier which exceeds the target.
+    /// The probability of rejecting although some classifier of these features exceeds the target.
     pub risk: Risk,
 }
 
 impl BestAnswersCheck {
-    /// What must be charged, and where: on top of the training, on the same lane.
+    /// The lane and the mechanism to charge, in addition to the training on the same lane.
     ///
     /// # Errors
     /// When the noise has no price.
@@ -42,8 +42,8 @@ impl BestAnswersCheck {
         Ok((Lane::Train, self.noise.mechanism()?))
     }
 
-    /// Runs the test on the train lane; `value` gives a row's key and its right answer. A row without them counts
-    /// as one that the best classifier is right about.
+    /// Runs the test on the train lane; `value` returns a row's key and class. A row without them counts as one
+    /// that the best classifier predicts correctly.
     ///
     /// # Errors
     /// When the charge does not cover it, there are too many keys or there is no randomness.
@@ -51,7 +51,7 @@ impl BestAnswersCheck {
         &self, session: &mut Session<R, N>, value: impl Fn(R::Row<'_>) -> Option<(u32, u32)>,
     ) -> Result<Verdict, SessionError> {
         let [right, wrong] =
-            session.best_answers(Lane::Train, self.keys.get(), self.answers.get(), self.noise, value)?;
+            session.majority_counts(Lane::Train, self.keys.get(), self.answers.get(), self.noise, value)?;
         Ok(self.judge(right, wrong))
     }
 

@@ -1,11 +1,11 @@
-//! What validators need to be charged for.
+//! The total cost of a list of checks, by lane.
 
 use sage_kernel::{Cost, CostError, Lane, Mechanism};
 
-/// The costs on each lane of these parts together, ready for a request.
+/// The total cost of these mechanisms on the train and the test lane, ready for a request.
 ///
 /// # Errors
-/// When a part has a parameter of zero or there are too many of them.
+/// When a mechanism has a parameter of zero or there are too many of them.
 pub fn costs(parts: impl IntoIterator<Item = (Lane, Mechanism)>) -> Result<[Option<Cost>; 2], CostError> {
     let mut lanes = [Vec::new(), Vec::new()];
     for (lane, part) in parts {

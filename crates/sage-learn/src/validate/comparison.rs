@@ -1,10 +1,10 @@
-//! Is a new model better than one released before?
+//! Tests whether a new model is better than a baseline that was released before.
 //!
-//! Both are tried on the same rows, and the difference is what is summed: what makes a row hard for both
-//! cancels. The old model's earlier estimates play no part.
+//! Both are evaluated on the same rows, and the difference of their losses is summed, so that rows that are hard for
+//! both cancel. Earlier estimates of the baseline are not used.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Range, Rows, Session, SessionError, TableNoise, Taken};
+use sage_kernel::{Lane, Mechanism, Pair, Range, Rounding, Rows, Session, SessionError, TableNoise};
 
 use super::decide::{Tail, accepts, interval, mean};
 use super::help::{found, remedy, short};
@@ -17,18 +17,18 @@ use crate::estimate::Estimate;
 /// A test on the test lane of whether a new model's mean loss is below an old one's: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComparisonCheck {
-    /// By how much it must be.
+    /// The margin by which the new model must be better.
     pub target: ComparisonTarget,
     /// The bound behind the test.
     pub tail: Tail,
     /// The noise, and with it the cost: that of one loss test.
     pub noise: TableNoise,
-    /// The chance of accepting a model that is not better by the margin.
+    /// The probability of accepting a model that is not better by the margin.
     pub risk: Risk,
 }
 
 impl ComparisonCheck {
-    /// What must be charged, and where.
+    /// The lane and the mechanism to charge.
     ///
     /// # Errors
     /// When the noise has no price.
@@ -49,7 +49,7 @@ impl ComparisonCheck {
             let (new, old) = losses(row).into()?;
             Some((0, self.target.of_row(new, old)))
         };
-        let sums = session.pairs(Lane::Test, 1, range, Taken::AsLoss, self.noise, value)?;
+        let sums = session.pairs(Lane::Test, 1, range, Rounding::Up, self.noise, value)?;
         Ok(self.judge(sums[0]))
     }
 
@@ -65,16 +65,16 @@ impl ComparisonCheck {
         };
         let confidence = 1.0 - self.risk.chance();
         let found = found("the new model's mean loss less the old one's", estimate, confidence);
-        let wanted = match self.target.margin {
+        let claim = match self.target.margin {
             0.0 => "lower".to_owned(),
             margin => format!("lower by more than {}", short(margin)),
         };
         let (decision, explanation) = if decide(1.0, 1.0) {
             let chance = short(self.risk.chance());
-            (Decision::Accept, format!("{found}; it is {wanted} but for a chance of {chance}."))
+            (Decision::Accept, format!("{found}; it is {claim} but for a chance of {chance}."))
         } else {
             let remedy = remedy(estimate, decide);
-            (Decision::Retry, format!("{found}; that does not show it to be {wanted}: {remedy}."))
+            (Decision::Retry, format!("{found}; that does not show it to be {claim}: {remedy}."))
         };
         Verdict { decision, estimates: vec![estimate], confidence, explanation }
     }

@@ -1,9 +1,8 @@
-//! The decisions themselves: functions of released numbers, targets and margins. Proof: `proofs/validate.md`.
+//! The decision functions of released numbers, targets and margins. Proof: `proofs/validate.md`.
 //!
-//! Each moves the released sums to the end of the noise's reach that speaks against it and asks whether the
-//! rows would still be too unlikely if the claim were false. Sums are in rows, as the kernel gives them;
-//! targets are shares of the range. An input that is no finite number, or a target outside (0, 1), decides
-//! nothing: the answer is `false`.
+//! Each shifts the released sums by the reach of the noise in the unfavourable direction and tests whether such
+//! sums would still be too unlikely if the claim were false. Sums are in rows, as the kernel returns them;
+//! targets are shares of the range. An input that is not finite, or a target outside (0, 1), returns `false`.
 
 use libm::{log, log1p, sqrt};
 use sage_kernel::{Pair, Triple};
@@ -24,12 +23,12 @@ pub enum Tail {
     Hoeffding,
 }
 
-/// What floating-point arithmetic may err by in an exponent, relatively; decisions ask for that much more.
+/// The relative error of floating-point arithmetic in an exponent; decisions require this much more evidence.
 const SLACK: f64 = 1e-9;
 
-/// The exponent of Chernoff's bound: a + c rows with a sum of `a`, if the mean were `target`.
+/// The exponent of Chernoff's bound for a + c rows with a sum of `a` if the mean is `target`.
 ///
-/// That is n·kl(a/n, target) with n = a + c, written so that nothing cancels.
+/// That is n·kl(a/n, target) with n = a + c, computed without cancellation.
 pub fn evidence(a: f64, c: f64, target: f64) -> f64 {
     let rows = a + c;
     let short = c * target - a * (1.0 - target);
@@ -45,7 +44,8 @@ pub fn evidence(a: f64, c: f64, target: f64) -> f64 {
     part(a, rows * target, -short) + part(c, rows * (1.0 - target), short)
 }
 
-fn enough(exponent: f64, chance: f64) -> bool {
+/// Whether a bound of e^(−exponent) is at most `chance`.
+fn is_sufficient(exponent: f64, chance: f64) -> bool {
     exponent >= -log(chance) * (1.0 + SLACK)
 }
 
@@ -61,8 +61,8 @@ fn reach(sums: &[f64], margin: Margin) -> Option<f64> {
 
 /// Whether the mean share is below the target.
 ///
-/// Wrong, where the mean is at the target or above it, with at most twice the chance of the reach plus the
-/// margin's chance.
+/// Wrong, where the mean is at the target or above it, with at most twice the probability of the reach plus the
+/// margin's probability.
 pub fn accepts(sums: Pair, target: f64, margin: Margin, tail: Tail) -> bool {
     let Some(reach) = reach(&[sums.above, sums.below], margin).filter(|_| is_share(target)) else { return false };
     let (a, c) = ((sums.above + reach).max(0.0), sums.below - reach);
@@ -70,20 +70,20 @@ pub fn accepts(sums: Pair, target: f64, margin: Margin, tail: Tail) -> bool {
         return false;
     }
     let rows = a + c;
-    // Rows the sum is short of the target: positive where the mean is below it.
+    // By how many rows the sum is below the target: positive where the mean is below it.
     let short = c * target - a * (1.0 - target);
     let exponent = match tail {
         Tail::KullbackLeibler => evidence(a, c, target),
         Tail::Bernstein => short * short / (2.0 * target * rows),
         Tail::Hoeffding => 2.0 * short * short / rows,
     };
-    short > 0.0 && enough(exponent, margin.chance())
+    short > 0.0 && is_sufficient(exponent, margin.chance())
 }
 
 /// Whether the mean share is above the target, where the upper sum may also be `gap` rows too high.
 ///
-/// Wrong, where the mean is at the target or below it, with at most twice the chance of the reach plus the
-/// margin's chance.
+/// Wrong, where the mean is at the target or below it, with at most twice the probability of the reach plus the
+/// margin's probability.
 pub fn rejects(sums: Pair, target: f64, gap: f64, margin: Margin, tail: Tail) -> bool {
     let Some((a, c)) = least_above(sums, gap, margin).filter(|_| is_share(target)) else { return false };
     let rows = a + c;
@@ -93,20 +93,20 @@ pub fn rejects(sums: Pair, target: f64, gap: f64, margin: Margin, tail: Tail) ->
         Tail::Bernstein => over * over / (2.0 * a),
         Tail::Hoeffding => 2.0 * over * over / rows,
     };
-    over > 0.0 && enough(exponent, margin.chance())
+    over > 0.0 && is_sufficient(exponent, margin.chance())
 }
 
-/// The sums at the end of the reach where the upper one is least; nothing if it could be zero.
+/// The sums shifted by the reach so that the upper one is least; `None` if it could be zero.
 fn least_above(sums: Pair, gap: f64, margin: Margin) -> Option<(f64, f64)> {
     let reach = reach(&[sums.above, sums.below], margin).filter(|_| gap >= 0.0)? + gap;
     let (a, c) = (sums.above - reach, (sums.below + reach).max(0.0));
     (a > 0.0).then_some((a, c))
 }
 
-/// Whether the mean share is below the target, by the sample's own variance (Maurer and Pontil 2009).
+/// Whether the mean share is below the target, by the empirical Bernstein bound (Maurer and Pontil 2009).
 ///
-/// Worth its third noise only where the variance is far below the mean. Wrong with at most six times the
-/// chance of the reach plus the margin's chance.
+/// The third noisy sum pays off only where the variance is far below the mean. Wrong with at most six times the
+/// probability of the reach plus the margin's probability.
 pub fn accepts_by_variance(sums: Triple, target: f64, margin: Margin) -> bool {
     let numbers = [sums.squares, sums.rest, sums.below];
     let Some(reach) = reach(&numbers, margin).filter(|_| is_share(target)) else { return false };
@@ -125,31 +125,31 @@ pub fn accepts_by_variance(sums: Triple, target: f64, margin: Margin) -> bool {
     mean + sqrt(2.0 * variance * exponent / (rows - 1.0)) + 7.0 * exponent / (3.0 * (rows - 1.0)) < target
 }
 
-/// Whether the rate of right answers is above the target, from noisy numbers of right and wrong ones.
+/// Whether the accuracy is above the target, from noisy counts of right and wrong predictions.
 ///
-/// Wrong with at most twice the chance of the reach plus the margin's chance.
+/// Wrong with at most twice the probability of the reach plus the margin's probability.
 pub fn accepts_accuracy(right: f64, wrong: f64, target: f64, margin: Margin) -> bool {
     let Some(reach) = reach(&[right, wrong], margin).filter(|_| is_share(target)) else { return false };
     is_rare(right - reach, (wrong + reach).max(0.0), target, margin)
 }
 
-/// Whether no classifier of a class has a rate of right answers above the target, from the noisy numbers of
-/// right and wrong answers of the one that is best on these rows.
+/// Whether no classifier of a class has an accuracy above the target, from the noisy counts of right and wrong
+/// predictions of the one that is best on these rows.
 ///
-/// Wrong with at most twice the chance of the reach plus the margin's chance.
+/// Wrong with at most twice the probability of the reach plus the margin's probability.
 pub fn rejects_accuracy(right: f64, wrong: f64, target: f64, margin: Margin) -> bool {
     let Some(reach) = reach(&[right, wrong], margin).filter(|_| is_share(target)) else { return false };
     is_rare(wrong - reach, (right + reach).max(0.0), 1.0 - target, margin)
 }
 
-/// Whether so many successes or more among them and the failures are too rare at this rate.
+/// Whether this many successes or more are too rare at this rate.
 fn is_rare(successes: f64, failures: f64, rate: f64, margin: Margin) -> bool {
     successes >= 1.0
         && incomplete_beta(rate, successes, failures + 1.0).is_some_and(|tail| tail * (1.0 + SLACK) <= margin.chance())
 }
 
-/// Limits of the mean share, rounded outward; each is missed with at most twice the chance of the reach plus
-/// the margin's chance.
+/// Limits of the mean share, rounded outward; each is missed with at most twice the probability of the reach plus
+/// the margin's probability.
 pub fn interval(sums: Pair, margin: Margin) -> (f64, f64) {
     (lower_limit(sums, 0.0, margin), upper_limit(sums, margin))
 }
@@ -160,16 +160,16 @@ fn upper_limit(sums: Pair, margin: Margin) -> f64 {
     if c <= 0.0 {
         return 1.0;
     }
-    bisect(1.0, a / (a + c), |mean| enough(evidence(a, c, mean), margin.chance()))
+    bisect(1.0, a / (a + c), |mean| is_sufficient(evidence(a, c, mean), margin.chance()))
 }
 
 /// The lower limit of the mean, where the upper sum may also be `gap` rows too high.
 pub(super) fn lower_limit(sums: Pair, gap: f64, margin: Margin) -> f64 {
     let Some((a, c)) = least_above(sums, gap, margin) else { return 0.0 };
-    bisect(0.0, a / (a + c), |mean| mean <= 0.0 || enough(evidence(a, c, mean), margin.chance()))
+    bisect(0.0, a / (a + c), |mean| mean <= 0.0 || is_sufficient(evidence(a, c, mean), margin.chance()))
 }
 
-/// The mean share itself, where the sums name one.
+/// The mean share; `None` if the number of rows is not finite and above zero.
 pub fn mean(sums: Pair) -> Option<f64> {
     let rows = sums.above + sums.below;
     (rows.is_finite() && rows > 0.0).then(|| (sums.above / rows).clamp(0.0, 1.0))

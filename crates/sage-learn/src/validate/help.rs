@@ -1,18 +1,18 @@
-//! The words of an explanation: numbers of a few digits, what was found, and what would help.
+//! The texts of an explanation: rounded numbers, the result, and what would help.
 //!
-//! Everything said is computed from released numbers. It names means, limits, targets and factors, and never
-//! a number of rows.
+//! Everything is computed from released numbers. The text contains means, limits, targets and factors, and never a
+//! number of rows.
 
 use crate::estimate::Estimate;
 
-/// A number with four digits.
+/// A number rounded to four digits.
 pub(super) fn short(value: f64) -> String {
     let rounded: f64 = format!("{value:.3e}").parse().unwrap_or(value);
     let plain = rounded == 0.0 || (1e-4..1e7).contains(&rounded.abs());
     if plain { rounded.to_string() } else { format!("{rounded:e}") }
 }
 
-/// What was found: the beginning of a sentence.
+/// The result, as the beginning of a sentence.
 pub(super) fn found(what: &str, estimate: Estimate, confidence: f64) -> String {
     match estimate.value {
         Some(value) => format!(
@@ -26,16 +26,16 @@ pub(super) fn found(what: &str, estimate: Estimate, confidence: f64) -> String {
     }
 }
 
-/// A confidence, rounded down: never more than there is.
+/// A confidence in percent, rounded down.
 pub(super) fn percent(confidence: f64) -> String {
     format!("{} %", (confidence * 1e6 * (1.0 + 4.0 * f64::EPSILON)).floor() / 1e4)
 }
 
-/// Factors that are tried in turn.
+/// The factors that [`remedy`] tries, in this order.
 const FACTORS: [f64; 10] = [1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 1000.0];
 
-/// What would turn a retry into an accept if the estimate stayed as it is. `accepts` decides for so many
-/// times the rows and so many times the budget.
+/// What would turn a retry into an accept if the estimate did not change. `accepts` decides for a multiple of the rows
+/// and a multiple of the budget.
 pub(super) fn remedy(estimate: Estimate, accepts: impl Fn(f64, f64) -> bool) -> String {
     if estimate.value.is_none() {
         return "there are too few rows for so much noise; more rows or a larger ε would help".to_owned();
@@ -98,7 +98,7 @@ mod tests {
         TableNoise::Laplace(Epsilon::cost("1").unwrap())
     }
 
-    /// Every kind of check, on sums as they come and on sums no data could give.
+    /// The verdicts of every kind of check on these sums, which may be impossible ones.
     fn verdicts(above: f64, below: f64) -> Vec<Verdict> {
         let target = LossTarget::new(0.2, 1.0).unwrap();
         let loss = LossCheck { target, bound: Bound::default(), noise: noise(), risk: risk() };
@@ -126,8 +126,8 @@ mod tests {
 
     #[test]
     fn explanations_say_what_would_help() {
-        let said = |above, below, place: usize| verdicts(above, below)[place].clone();
-        for (above, below, place, decision, words) in [
+        let verdict_of = |above, below, check: usize| verdicts(above, below)[check].clone();
+        for (above, below, check, decision, words) in [
             (100.0, 900.0, 0, Decision::Accept, "estimated at 0.1 (from 0.0"),
             (100.0, 900.0, 0, Decision::Accept, "below the target 0.2 but for a chance of 0.05."),
             (170.0, 830.0, 0, Decision::Retry, "a larger ε alone would not"),
@@ -146,7 +146,7 @@ mod tests {
             (300.0, 700.0, 6, Decision::Reject, "none exceeds the target 0.8"),
             (210.0, 790.0, 6, Decision::Retry, "may still exceed the target 0.8"),
         ] {
-            let verdict = said(above, below, place);
+            let verdict = verdict_of(above, below, check);
             assert_eq!(verdict.decision, decision, "{verdict}");
             assert!(verdict.explanation.contains(words), "{words:?} is not in {verdict}");
             assert!(verdict.explanation.ends_with('.') && !verdict.explanation.contains("NaN"), "{verdict}");
@@ -158,8 +158,8 @@ mod tests {
         for bad in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, -1e300, f64::MIN] {
             for (above, below) in [(bad, 100.0), (100.0, bad), (bad, bad)] {
                 for verdict in verdicts(above, below) {
-                    let told = !verdict.explanation.is_empty() && !verdict.explanation.contains("NaN");
-                    assert!(told, "{above} {below}: {verdict}");
+                    let explained = !verdict.explanation.is_empty() && !verdict.explanation.contains("NaN");
+                    assert!(explained, "{above} {below}: {verdict}");
                     assert!(bad.is_finite() || verdict.decision == Decision::Retry, "{above} {below}: {verdict}");
                 }
             }

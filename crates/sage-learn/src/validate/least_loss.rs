@@ -1,10 +1,11 @@
-//! Could any linear model of a bounded class meet the target? The class is that of models whose weights are no longer
-//! than a bound, and a learner that is rejected by it must be bounded likewise
+//! Tests whether any linear model of a bounded class can meet the target. The class is that of models with a bounded
+//! norm of the weights; a learner that this test may reject must have the same bound
 //! ([`AdaSsp::with_weight_norm`](crate::linear::AdaSsp::with_weight_norm)).
 //!
-//! On the train lane, beside the training: the least sum of squared losses over the class can only be below
-//! that of the best model there is, so if even it is too large, the class is hopeless. The kernel computes it
-//! with a proved gap; minimising one loss and summing another, or cutting after minimising, would not do.
+//! It runs on the train lane, beside the training. The least sum of squared losses over the class is at most that of
+//! the model with the least expected loss, so if even the least sum is too large, no model of the class meets the
+//! target. The kernel computes it with a proved gap. Minimising one loss and summing another, or clipping after
+//! minimising, would break the argument.
 
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{BestLoss, Epsilon, Lane, Mechanism, MomentBounds, Moments, Pair, Rows, Session, SessionError};
@@ -17,10 +18,10 @@ use super::target::OutOfRange;
 use super::verdict::{Decision, Verdict};
 use crate::estimate::Estimate;
 
-/// A test of whether the class of linear models with short weights can meet a target: reject or retry.
+/// A test of whether any linear model with a bounded weight norm can meet a target: reject or retry.
 ///
-/// What is promised is about the squared loss itself, of features and labels moved into their bounds, with no
-/// cut: a model whose loss meets the target only because it is cut is beyond it.
+/// The guarantee is about the unclipped squared loss of features and labels clipped to their bounds: a model whose loss
+/// meets the target only because it is clipped is not covered.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LeastLossCheck {
     target: f64,
@@ -29,12 +30,12 @@ pub struct LeastLossCheck {
     tail: Tail,
     epsilon: Epsilon,
     risk: Risk,
-    /// What a loss of one is called in the verdict.
+    /// The unit of the loss in the verdict.
     shown: f64,
 }
 
 impl LeastLossCheck {
-    /// Whether a model with weights no longer than `weight_norm` can have a mean squared loss of `target`.
+    /// Tests whether a model with a weight norm of at most `weight_norm` can have a mean squared loss of `target`.
     ///
     /// # Errors
     /// Unless the target is above zero and below the largest loss there is.
@@ -47,18 +48,18 @@ impl LeastLossCheck {
         fine.then_some(Self { target, bounds, weight_norm, tail, epsilon, risk, shown: 1.0 }).ok_or(bad)
     }
 
-    /// The same, with verdicts in the label's own units, where a loss of one is this much. Decisions do not change.
+    /// Reports losses in the label's own units, where a loss of one is `shown`. Decisions do not change.
     #[must_use]
     pub const fn shown_in(self, shown: f64) -> Self {
         Self { shown, ..self }
     }
 
-    /// How far a prediction of the class moves at most, in the label's own units, as one input moves from −1 to 1.
+    /// The largest change of a prediction, in the label's own units, as one input moves from −1 to 1.
     pub fn sweep(&self) -> f64 {
         2.0 * self.weight_norm * libm::sqrt(self.shown)
     }
 
-    /// What must be charged, and where: on top of the training, on the same lane.
+    /// The lane and the mechanism to charge, in addition to the training on the same lane.
     pub const fn cost(&self) -> (Lane, Mechanism) {
         (Lane::Train, Mechanism::Laplace { epsilon: self.epsilon, count: 1 })
     }
@@ -95,7 +96,7 @@ impl LeastLossCheck {
         let value = mean(sums).map(|share| share * most);
         let estimate = Estimate { value, low, high: most };
         let confidence = 1.0 - self.risk.chance();
-        let wanted = short(self.target * self.shown);
+        let shown = short(self.target * self.shown);
         let class = format!(
             "a linear model whose prediction, not clipped, moves by at most {} as one input moves across its scale",
             short(self.sweep())
@@ -103,7 +104,7 @@ impl LeastLossCheck {
         let (decision, explanation) = if rejects(sums, target, best.gap, margin, self.tail) {
             let (low, chance) = (short(low), short(self.risk.chance()));
             let text = format!(
-                "no model of this class has a mean loss below {low}, and none meets the target {wanted}, but for a \
+                "no model of this class has a mean loss below {low}, and none meets the target {shown}, but for a \
                  chance of {chance}; the class is {class}. Other features, inputs whose scale is closer to their values \
                  or a higher target are needed."
             );
@@ -111,7 +112,7 @@ impl LeastLossCheck {
         } else {
             let sure = percent(confidence);
             let text = format!(
-                "a model of this class may still meet the target {wanted}: the best is only known to have a mean loss \
+                "a model of this class may still meet the target {shown}: the best is only known to have a mean loss \
                  of {} or more, with confidence {sure}; the class is {class}.",
                 short(low)
             );
@@ -125,7 +126,7 @@ impl LeastLossCheck {
 mod tests {
     use super::*;
 
-    /// What the kernel could not compute or store exactly speaks against rejecting.
+    /// A larger gap or rounding error of the kernel makes a rejection less likely.
     #[test]
     fn gap_and_rounding_are_on_the_safe_side() {
         let bounds = MomentBounds { width: 1, feature_norm: 1.0, label_size: 1.0 };

@@ -1,7 +1,7 @@
-//! Does the mean loss stay below its target?
+//! Tests whether the mean loss is below its target.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Rows, Session, SessionError, TableNoise, Taken, Triple};
+use sage_kernel::{Lane, Mechanism, Pair, Rounding, Rows, Session, SessionError, TableNoise, Triple};
 
 use super::decide::{Tail, accepts, accepts_by_variance, interval, mean};
 use super::help::{found, remedy, short};
@@ -14,9 +14,9 @@ use crate::estimate::Estimate;
 /// The bound behind a loss test, as pipelines name it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bound {
-    /// From two sums.
+    /// From two noisy sums, by a tail bound.
     OfPair(Tail),
-    /// From three, the squares among them: [`accepts_by_variance`].
+    /// From three noisy sums, one of them of squares: [`accepts_by_variance`].
     EmpiricalBernstein,
 }
 
@@ -27,7 +27,7 @@ impl Default for Bound {
 }
 
 impl Bound {
-    /// Their names.
+    /// The bounds with their names.
     pub const NAMES: [(&'static str, Self); 4] = [
         ("kl", Self::OfPair(Tail::KullbackLeibler)),
         ("bernstein", Self::OfPair(Tail::Bernstein)),
@@ -43,21 +43,21 @@ impl Bound {
 
 /// A test of the mean loss on the test lane: accept or retry.
 ///
-/// What is promised is about losses cut at the target's bound: of what lies beyond, it says nothing.
+/// The guarantee is about losses clipped to the target's bound.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LossCheck {
     /// The mean loss to stay below.
     pub target: LossTarget,
-    /// How rows are taken into account.
+    /// The concentration bound.
     pub bound: Bound,
     /// The noise, and with it the cost.
     pub noise: TableNoise,
-    /// The chance of accepting a model that misses the target.
+    /// The probability of accepting a model that misses the target.
     pub risk: Risk,
 }
 
 impl LossCheck {
-    /// What must be charged, and where.
+    /// The lane and the mechanism to charge.
     ///
     /// # Errors
     /// When the noise has no price.
@@ -65,23 +65,23 @@ impl LossCheck {
         Ok((Lane::Test, self.noise.mechanism()?))
     }
 
-    /// Runs the test on the test lane. A row for which `loss` returns `None`, such as one without a label, is left out
-    /// of the sum and of the count: the test is about the rows that have a loss. A loss that is NaN counts as the bound.
+    /// Runs the test on the test lane. Rows for which `loss` returns `None`, such as rows without a label, are left out
+    /// of the sum and of the count. A loss that is NaN counts as the bound.
     ///
     /// # Errors
     /// When the charge does not cover it or there is no randomness.
     pub fn run<R: Rows, N: NoiseSource, L: Into<Option<f64>>>(
         &self, session: &mut Session<R, N>, loss: impl Fn(R::Row<'_>) -> L,
     ) -> Result<Verdict, SessionError> {
-        let (range, taken) = (self.target.range, Taken::AsLoss);
+        let (range, rounding) = (self.target.range, Rounding::Up);
         let value = |row: R::Row<'_>| loss(row).into().map(|loss| (0, loss));
         match self.bound {
             Bound::OfPair(tail) => {
-                let sums = session.pairs(Lane::Test, 1, range, taken, self.noise, value)?;
+                let sums = session.pairs(Lane::Test, 1, range, rounding, self.noise, value)?;
                 Ok(self.judge_pair(tail, sums[0]))
             }
             Bound::EmpiricalBernstein => {
-                let sums = session.triples(Lane::Test, 1, range, taken, self.noise, value)?;
+                let sums = session.triples(Lane::Test, 1, range, rounding, self.noise, value)?;
                 Ok(self.judge_triple(sums[0]))
             }
         }

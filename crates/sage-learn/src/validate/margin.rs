@@ -1,4 +1,4 @@
-//! How far noise may have moved a released sum, and what chance is left to the rows themselves.
+//! How far noise may have shifted a released sum, and the probability left for the sampling error of the rows.
 //!
 //! A test's risk is split before any row is read: half for the noise, half for the rows.
 
@@ -9,14 +9,14 @@ use super::risk::Risk;
 use super::target::OutOfRange;
 use crate::plan::{discrete_gaussian_quantile, discrete_laplace_quantile};
 
-/// The noise on each of the numbers a test gets, in rows.
+/// The noise on each number that a test uses, in rows.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Noise {
     /// Discrete Laplace: its scale and the size of its steps.
     Laplace {
         /// The scale, in rows.
         scale: f64,
-        /// Steps in a row.
+        /// Grid steps per row.
         steps: u64,
     },
     /// Discrete Gaussian on the kernel's grid.
@@ -30,7 +30,7 @@ impl From<TableNoise> for Noise {
     fn from(noise: TableNoise) -> Self {
         match noise {
             TableNoise::Laplace(epsilon) => Self::Laplace { scale: 1.0 / number(epsilon), steps: SCALE },
-            TableNoise::Gaussian(sigma) => Self::Gaussian { deviation: of_sigma(sigma) },
+            TableNoise::Gaussian(sigma) => Self::Gaussian { deviation: deviation_of(sigma) },
         }
     }
 }
@@ -41,13 +41,13 @@ impl Noise {
         Self::Laplace { scale: (1.0 + 2.0 * gap) / number(epsilon), steps: SCALE }
     }
 
-    /// What one draw exceeds with at most this chance, in rows. Infinite where nothing smaller is known:
-    /// a test then says nothing.
+    /// The bound, in rows, that one draw exceeds with probability at most `chance`. Infinite if no bound is known: a
+    /// test then decides nothing.
     pub fn reach(self, chance: f64) -> f64 {
         self.certified_reach(chance).unwrap_or(f64::INFINITY)
     }
 
-    /// [`Noise::reach`], or why nothing is known.
+    /// [`Noise::reach`], or the reason why no bound is known.
     pub(crate) fn certified_reach(self, chance: f64) -> Certified<f64> {
         let (units, steps) = match self {
             Self::Laplace { scale, steps } => {
@@ -63,14 +63,14 @@ fn number(epsilon: Epsilon) -> f64 {
     epsilon.units() as f64 / 1e12
 }
 
-fn of_sigma(sigma: Sigma) -> f64 {
+fn deviation_of(sigma: Sigma) -> f64 {
     sigma.units() as f64 / 1e9
 }
 
-/// What a decision allows for: noise within a reach, and an unlucky sample with some chance.
+/// What a decision allows for: noise within a reach, and an unlucky sample with some probability.
 ///
 /// # Guarantee
-/// The reach is not negative, the chance strictly between zero and one.
+/// The reach is not negative, the probability strictly between zero and one.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Margin {
     reach: f64,
@@ -78,10 +78,10 @@ pub struct Margin {
 }
 
 impl Margin {
-    /// A reach and a chance from elsewhere.
+    /// A margin with this reach and this probability.
     ///
     /// # Errors
-    /// Unless the reach is not negative and the chance strictly between zero and one.
+    /// Unless the reach is not negative and the probability strictly between zero and one.
     pub fn new(reach: f64, chance: f64) -> Result<Self, OutOfRange> {
         let fine = reach >= 0.0 && chance > 0.0 && chance < 1.0;
         fine.then_some(Self { reach, chance }).ok_or(OutOfRange("a reach is at least zero, a chance between 0 and 1"))
@@ -113,12 +113,12 @@ impl Margin {
         Self { reach: noise.reach(risk.chance() * noises), chance: risk.chance() * rows }
     }
 
-    /// With so many times the ε, roughly.
+    /// The margin with a multiple of the ε, approximately.
     pub(super) fn with_budget(self, factor: f64) -> Self {
         Self { reach: self.reach / factor, ..self }
     }
 
-    /// How far the sums may be from the exact ones: the noise, and what is lost in writing them as floats.
+    /// How far the sums may be from the exact ones: the noise and the rounding to floats.
     pub(super) fn reach(self, sums: f64) -> f64 {
         self.reach + 4.0 * f64::EPSILON * sums
     }

@@ -1,16 +1,16 @@
-//! Validators: does a model meet its target, as far as noisy sums can tell?
+//! Validators: tests on noisy sums of whether a model meets its target.
 //!
-//! A test reads rows it was not trained on through the kernel, gets a few noisy sums and says *accept*,
-//! *reject* or *retry*. A wrong accept, or a wrong reject, happens with at most the chance that was given
-//! to the test, noise included, for every number of rows and every law they come from: `proofs/validate.md`.
+//! A test reads held-out rows through the kernel, gets a few noisy sums and decides *accept*, *reject* or *retry*. A
+//! wrong accept, or a wrong reject, has at most the probability given to the test, noise included, for every number
+//! and every distribution of rows: `proofs/validate.md`.
 //!
 //! - [`Risk`], [`Confidence`], [`Risks`]: how often a test may be wrong, over attempts and metrics;
 //! - [`LossCheck`], [`AccuracyCheck`], [`SumCheck`], [`ComparisonCheck`]: on the test lane, accept or retry;
 //! - [`LeastLossCheck`], [`BestAnswersCheck`]: on the train lane, whether any model of a class could meet the target;
-//! - [`decide`]: the decisions alone, from numbers that were released before.
+//! - [`decide`]: the decision functions on released numbers.
 //!
-//! All decisions are functions of released numbers, so they cost nothing and may be shown. Nothing here may
-//! hold a row or an exact count, and whatever is no number or out of range ends in *retry*.
+//! All decisions are functions of released numbers, so they cost nothing and may be published. Nothing here may
+//! store a row or an exact count. NaN or a value out of range results in *retry*.
 
 mod accuracy;
 mod best_answers;

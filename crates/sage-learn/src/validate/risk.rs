@@ -1,24 +1,24 @@
-//! How often a validator may be wrong, and how that is spent over attempts and metrics.
+//! The probability with which a validator may be wrong, and its split over attempts and metrics.
 //!
-//! A pipeline that is tried again tests again, so the chances of all its attempts must add up to what was
-//! promised. A risk is made once, before any row is read, and only ever gets smaller.
+//! Every retry of a pipeline tests again, so the error probabilities of all attempts must sum to the promised one. A
+//! risk is created once, before any row is read, and is only ever split.
 
 use std::num::NonZeroU32;
 
 use super::target::OutOfRange;
 
-/// The chance with which one test may be wrong.
+/// The probability with which one test may be wrong.
 ///
 /// # Guarantee
 /// Strictly between zero and one.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Risk(f64);
 
-/// Below this no data would ever be enough, and logarithms would run out of numbers.
+/// The smallest risk: below it no amount of data would be enough, and logarithms would underflow.
 const LEAST: f64 = 1e-200;
 
 impl Risk {
-    /// This chance.
+    /// This probability.
     ///
     /// # Errors
     /// Unless it is from 1e-200 to below one.
@@ -27,51 +27,51 @@ impl Risk {
         fine.then_some(Self(chance)).ok_or(OutOfRange("a risk is at least 1e-200 and below one"))
     }
 
-    /// The chance.
+    /// The probability.
     pub const fn chance(self) -> f64 {
         self.0
     }
 
-    /// What attempt number i may spend: 1 / (i (i + 1)) of it. Over all attempts that adds up to all of it.
+    /// The share of attempt number i: 1 / (i (i + 1)). The shares of all attempts sum to the whole risk.
     pub fn at_attempt(self, attempt: NonZeroU32) -> Self {
         let attempt = f64::from(attempt.get());
         Self(self.0 / (attempt * (attempt + 1.0)))
     }
 
-    /// An equal share for each of several tests of which one wrong answer is too many.
+    /// An equal share for each of several tests, by the union bound.
     pub fn split(self, tests: NonZeroU32) -> Self {
         Self(self.0 / f64::from(tests.get()))
     }
 }
 
-/// How sure the verdicts of a pipeline shall be.
+/// The confidence of a pipeline's verdicts.
 ///
 /// # Guarantee
-/// Strictly between zero and one, and a [`Risk`] is left.
+/// Strictly between zero and one, so that a [`Risk`] remains.
 #[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
 pub struct Confidence(f64);
 
 /// Whether a pipeline can be rejected, and by how many metrics.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Rejection {
-    /// Nothing rejects: the whole risk goes to accepting.
+    /// No test can reject: the whole risk goes to accepting.
     Never,
-    /// Each of so many metrics may reject, and one is enough.
+    /// Each of this many metrics may reject, and one rejection is enough.
     ByAny(NonZeroU32),
 }
 
 /// The risks of one pipeline or one of its attempts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Risks {
-    /// Of accepting a model that misses its target. Where several metrics must all pass, each may have it
-    /// whole: the model is accepted wrongly only if a metric it misses passes.
+    /// The risk of accepting a model that misses its target. If several metrics must all pass, each may use the
+    /// whole risk: a wrong accept requires that a metric passes whose target the model misses.
     pub accept: Risk,
-    /// Of rejecting a class that holds a model which meets its target, for each metric that may reject.
+    /// The risk of rejecting a class that contains a model that meets its target, for each metric that may reject.
     pub reject: Option<Risk>,
 }
 
 impl Confidence {
-    /// This much.
+    /// This confidence.
     ///
     /// # Errors
     /// Unless it is strictly between zero and one.
@@ -85,8 +85,8 @@ impl Confidence {
         self.0
     }
 
-    /// The risks that make up what is not confidence: one half for each side, or all of it for accepting if
-    /// nothing can reject. Both errors can be possible at once, so neither side may have the other's half.
+    /// The complement of the confidence as risks: one half for each side, or all of it for accepting if nothing can
+    /// reject. Both errors can be possible at once, so neither side may use the other's half.
     pub fn risks(self, rejection: Rejection) -> Risks {
         let all = 1.0 - self.0;
         match rejection {
@@ -100,7 +100,7 @@ impl Confidence {
 }
 
 impl Risks {
-    /// What attempt number i may spend of both.
+    /// The shares of attempt number i of both risks.
     pub fn at_attempt(self, attempt: NonZeroU32) -> Self {
         let reject = self.reject.map(|risk| risk.at_attempt(attempt));
         Self { accept: self.accept.at_attempt(attempt), reject }

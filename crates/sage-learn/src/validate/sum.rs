@@ -1,12 +1,11 @@
-//! Is a released statistic close enough to the truth?
+//! Tests whether a released statistic is precise enough.
 //!
-//! The sums are the release; the test looks at nothing else and costs nothing more. It never rejects: with
-//! rows enough any precision is reached.
+//! The test uses only the released sums and has no extra cost. It never rejects: enough rows reach any precision.
 
 use std::num::NonZeroU32;
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Range, Rows, SCALE, Session, SessionError, TableNoise, Taken};
+use sage_kernel::{Lane, Mechanism, Pair, Range, Rounding, Rows, SCALE, Session, SessionError, TableNoise};
 
 use super::decide::{interval, mean};
 use super::help::{percent, remedy, short};
@@ -17,7 +16,7 @@ use super::verdict::{Decision, Verdict};
 use crate::encode::present;
 use crate::estimate::Estimate;
 
-/// A test of means of a bounded value, one for each of some groups: accept or retry.
+/// A test of the precision of the means of a bounded value by group: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SumCheck {
     low: f64,
@@ -30,11 +29,11 @@ pub struct SumCheck {
 }
 
 impl SumCheck {
-    /// Means of values moved into the range from `low` to `high`, for so many groups, each to be within the
+    /// Means of values clipped to the range from `low` to `high`, one for each group, each to be within the
     /// target of the true mean; the risk is that of any group being further off.
     ///
     /// # Errors
-    /// When the range is none.
+    /// When the bounds are not finite and in order.
     pub fn new(
         (low, high): (f64, f64), groups: NonZeroU32, target: PrecisionTarget, noise: TableNoise, risk: Risk,
     ) -> Result<Self, OutOfRange> {
@@ -42,7 +41,7 @@ impl SumCheck {
         Ok(Self { low, width: high - low, range, groups, target, noise, risk })
     }
 
-    /// What must be charged, and where: the lane is the one the statistic is about.
+    /// The lane and the mechanism to charge; the statistic is about the rows of this lane.
     ///
     /// # Errors
     /// When the noise has no price.
@@ -59,7 +58,7 @@ impl SumCheck {
         &self, session: &mut Session<R, N>, lane: Lane, value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<(Vec<Pair>, Verdict), SessionError> {
         let value = |row: R::Row<'_>| value(row).and_then(|(group, value)| Some((group, present(value)?)));
-        let sums = session.pairs(lane, self.groups.get(), self.range, Taken::AsStatistic, self.noise, value)?;
+        let sums = session.pairs(lane, self.groups.get(), self.range, Rounding::Nearest, self.noise, value)?;
         let verdict = self.judge(&sums);
         Ok((sums, verdict))
     }
@@ -105,11 +104,11 @@ impl SumCheck {
         let (low, high) = interval(sums, margin);
         // Values were rounded to the nearest of 2^20 steps.
         let step = 0.5 / SCALE as f64;
-        let place = |share: f64| self.low + self.width * share;
+        let denormalise = |share: f64| self.low + self.width * share;
         Estimate {
-            value: mean(sums).map(place),
-            low: place((low - step).max(0.0)),
-            high: place((high + step).min(1.0)),
+            value: mean(sums).map(denormalise),
+            low: denormalise((low - step).max(0.0)),
+            high: denormalise((high + step).min(1.0)),
         }
     }
 }

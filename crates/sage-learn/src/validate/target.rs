@@ -1,4 +1,4 @@
-//! What a model must meet. A target that could not be tested, or that everything meets, has no value here.
+//! The targets of validators. A target that cannot be tested, or that every model meets, cannot be constructed.
 
 use std::fmt;
 
@@ -16,7 +16,7 @@ impl fmt::Display for OutOfRange {
 
 impl std::error::Error for OutOfRange {}
 
-/// A mean loss to stay below, of losses moved into a range from zero to a bound.
+/// A mean loss to stay below, for losses clipped to a range from zero to a bound.
 ///
 /// # Guarantee
 /// The target over the bound is strictly between zero and one, and the range exists.
@@ -28,7 +28,7 @@ pub struct LossTarget {
 }
 
 impl LossTarget {
-    /// The mean of losses cut at `bound` must be below `target`.
+    /// The mean of losses clipped to `bound` must be below `target`.
     ///
     /// # Errors
     /// Unless both are finite and 0 < target < bound. A target at the bound is met by every model.
@@ -50,13 +50,13 @@ impl LossTarget {
         self.target
     }
 
-    /// Where losses are cut.
+    /// The bound that losses are clipped to.
     pub const fn bound(self) -> f64 {
         self.bound
     }
 }
 
-/// A share of right answers to exceed.
+/// An accuracy to exceed.
 ///
 /// # Guarantee
 /// Strictly between zero and one.
@@ -79,7 +79,7 @@ impl AccuracyTarget {
     }
 }
 
-/// By how much a new model's mean loss must be below that of one released before, on the same rows.
+/// The margin by which a new model's mean loss must be below that of a released one, on the same rows.
 ///
 /// # Guarantee
 /// The margin is at least zero and below the bound.
@@ -90,7 +90,7 @@ pub struct ComparisonTarget {
 }
 
 impl ComparisonTarget {
-    /// Both models' losses are cut at `bound`; the new one's mean must be lower by more than `margin`.
+    /// Both models' losses are clipped to `bound`; the new one's mean must be lower by more than `margin`.
     ///
     /// # Errors
     /// Unless both are finite and 0 ≤ margin < bound.
@@ -104,8 +104,8 @@ impl ComparisonTarget {
         0.5 - self.margin / self.bound / 2.0
     }
 
-    /// A row's share. What is no number counts as the largest loss of the new model and as none of the old:
-    /// the new one is never made to look better.
+    /// A row's normalised difference. NaN counts as the largest loss of the new model and as no loss of the old one,
+    /// so that the new model never looks better than it is.
     pub fn of_row(self, new: f64, old: f64) -> f64 {
         let new = if new.is_nan() { self.bound } else { new.clamp(0.0, self.bound) };
         let old = if old.is_nan() { 0.0 } else { old.clamp(0.0, self.bound) };
@@ -121,7 +121,7 @@ impl ComparisonTarget {
 pub struct PrecisionTarget(f64);
 
 impl PrecisionTarget {
-    /// This far at most, to either side.
+    /// The largest distance, to either side.
     ///
     /// # Errors
     /// Unless it is finite and above zero.

@@ -1,39 +1,40 @@
-//! What a validator says: a decision, the private estimate behind it, and why, in words.
+//! The result of a validator: a decision, the private estimate behind it and an explanation.
 
 use std::fmt;
 
 use crate::estimate::Estimate;
 
-/// What is to be done with a model.
+/// A validator's decision on a model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Decision {
-    /// It meets its target.
+    /// The model meets its target.
     Accept,
-    /// No model of its class would.
+    /// No model of its class meets the target.
     Reject,
-    /// The rows and the noise do not tell: try again with more of the one or less of the other.
+    /// Undecided: try again with more rows or less noise.
     Retry,
 }
 
-/// The answer of a validator. Made of released numbers alone: it may be shown to anyone who may see those.
+/// The result of a validator. It is computed from released numbers alone and may be shown to everyone who may see
+/// those.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Verdict {
-    /// What is to be done.
+    /// The decision.
     pub decision: Decision,
-    /// What was found: one estimate a metric or group.
+    /// The estimates, one for each metric or group.
     pub estimates: Vec<Estimate>,
-    /// The chance with which each estimate's limits hold the true value. The estimate is for reading; the
-    /// decision has a risk of its own.
+    /// The probability with which each estimate's limits contain the true value. The estimate is informative; the
+    /// decision has its own risk.
     pub confidence: f64,
-    /// What was found, against which target, and what would help.
+    /// The estimate, the target and what would help, in words.
     pub explanation: String,
 }
 
 impl Verdict {
-    /// The verdict on several metrics that must all pass, beside tests of which any may reject.
+    /// Combines metrics that must all pass with tests of which any may reject.
     ///
-    /// Accepts if there are metrics and every one accepts; else rejects if anything rejects. A model that
-    /// was accepted is not rejected: it is at hand, whatever is said of its class.
+    /// Accepts if there are metrics and every one accepts; else rejects if anything rejects. An accepted model is
+    /// never rejected: it meets the target, whatever a test concludes about its class.
     pub fn together(accepting: Vec<Self>, rejecting: Vec<Self>) -> Self {
         let passes = !accepting.is_empty() && accepting.iter().all(|verdict| verdict.decision == Decision::Accept);
         let all = || accepting.iter().chain(&rejecting);

@@ -1,4 +1,4 @@
-//! The learners as they are: the audit gets close to what is claimed, and not beyond it.
+//! Audits of the real learners: the lower bound is close to the claim, and not above it.
 
 use std::time::Instant;
 
@@ -7,10 +7,10 @@ use sage_learn::audit::{AuditError, Learner, Verdict, canary, one_run};
 
 use crate::{ceiling, run_seed, size, sources};
 
-/// Learner, claim, and the share of it that the audit must show, in CI and with [`THOROUGH`] runs.
+/// Learner, claim, and the share of the claim that the audit must reach, in CI and with [`THOROUGH`] runs.
 ///
-/// Where every row takes part the target is 0.7. Where rows are sampled only events count, and the bound is known to be
-/// loose: what is asked for is about half of what was measured.
+/// Without sampling the share is 0.7. With sampled rows only threshold events count, and the bound is known to be
+/// loose: the required share is about half of the measured one.
 const TIGHT: &[(Learner, &str, f64, f64)] = &[
     (Learner::Network, "1", 0.2, 0.7),
     (Learner::Network, "2", 0.5, 0.7),
@@ -23,47 +23,47 @@ const TIGHT: &[(Learner, &str, f64, f64)] = &[
     (Learner::SampledNetwork, "4", 0.1, 0.15),
 ];
 
-/// Of ten thousand runs one seed in twenty falls short of 0.7 at epsilon one; of so many, none does by chance.
+/// With ten thousand runs one seed in twenty misses 0.7 at epsilon one; with this many, practically none does.
 const THOROUGH: u32 = 40_000;
 
 #[test]
 fn audits_get_close_to_the_claim_and_not_beyond() {
     let runs = size(2_000, THOROUGH);
     let mut failed = Vec::new();
-    for (place, &(learner, epsilon, quick, thorough)) in TIGHT.iter().enumerate() {
-        let seed = run_seed("audits") ^ (place as u64) << 32;
+    for (index, &(learner, epsilon, quick, thorough)) in TIGHT.iter().enumerate() {
+        let seed = run_seed("audits") ^ (index as u64) << 32;
         let begun = Instant::now();
         let report = canary(learner, ceiling(epsilon, "1e-6"), runs, sources(seed)).unwrap();
         let claimed: f64 = epsilon.parse().unwrap();
         let found = report.epsilon_lower / claimed;
         println!("{learner} at {epsilon}: {found:.3} of the claim, {:.2} s", begun.elapsed().as_secs_f64());
-        let wanted = if runs < THOROUGH { quick } else { thorough };
-        if report.verdict == Verdict::Violated || found < wanted {
+        let required = if runs < THOROUGH { quick } else { thorough };
+        if report.verdict == Verdict::Violated || found < required {
             failed.push(report.sentence);
         }
     }
     assert!(failed.is_empty(), "{failed:#?}");
 }
 
-/// Whatever is claimed, what is right is not called wrong.
+/// No claim of a correct learner is reported as violated.
 #[test]
 fn no_claim_of_a_right_learner_is_violated() {
     let runs = size(300, 3_000);
     let learners = [Learner::Network, Learner::SampledNetwork, Learner::Linear];
     let claims = [("0.1", "1e-3"), ("0.5", "1e-9"), ("3", "1e-5"), ("8", "1e-6"), ("20", "1e-12")];
-    for (place, (epsilon, delta)) in claims.into_iter().enumerate() {
+    for (index, (epsilon, delta)) in claims.into_iter().enumerate() {
         for learner in learners {
-            let seed = run_seed("claims") ^ (place as u64) << 24;
+            let seed = run_seed("claims") ^ (index as u64) << 24;
             let report = canary(learner, ceiling(epsilon, delta), runs, sources(seed)).unwrap();
             assert_eq!(report.verdict, Verdict::Fine, "{learner}: {}", report.sentence);
         }
     }
 }
 
-/// The quoted bound has a confidence of 99 %: one audit in a hundred of a right learner may pass the claim,
-/// and not many more do. The limits have a chance of one in a million.
+/// The reported bound has a confidence of 99 %: it may exceed the claim of a correct learner in one audit in a hundred.
+/// The limits are exceeded by chance with a probability of one in a million.
 #[test]
-fn the_quoted_bound_is_as_sure_as_it_says() {
+fn the_reported_bound_has_its_confidence() {
     let (audits, limit) = if size(0, 1) == 0 { (50, 7) } else { (400, 17) };
     for learner in [Learner::Network, Learner::Linear] {
         let first = run_seed("confidence");
@@ -78,9 +78,9 @@ fn the_quoted_bound_is_as_sure_as_it_says() {
     }
 }
 
-/// As a front end calls it.
+/// A report with secure noise, as the command line runs it.
 #[test]
-fn a_report_says_what_was_asked_and_found() {
+fn a_report_contains_the_parameters_and_the_bound() {
     let report = canary(Learner::Linear, ceiling("1", "1e-6"), 200, SecureNoise::new).unwrap();
     assert_eq!((report.runs, report.verdict), (200, Verdict::Fine));
     for part in ["200 runs", "epsilon 1 at delta 0.000001", "confidence 99 %"] {
@@ -89,19 +89,19 @@ fn a_report_says_what_was_asked_and_found() {
 }
 
 #[test]
-fn questions_out_of_range_are_refused() {
-    let ask = |epsilon, delta, runs| canary(Learner::Network, ceiling(epsilon, delta), runs, sources(1));
+fn parameters_out_of_range_are_refused() {
+    let audit = |epsilon, delta, runs| canary(Learner::Network, ceiling(epsilon, delta), runs, sources(1));
     for (epsilon, delta, runs) in
         [("1", "1e-6", 99), ("1", "1e-6", 10_000_001), ("0.001", "1e-6", 200), ("51", "1e-6", 200), ("1", "0.2", 200)]
     {
-        assert!(matches!(ask(epsilon, delta, runs), Err(AuditError::Parameter(_))), "{epsilon}, {delta}, {runs}");
+        assert!(matches!(audit(epsilon, delta, runs), Err(AuditError::Parameter(_))), "{epsilon}, {delta}, {runs}");
     }
     assert!(matches!(one_run(ceiling("1", "1e-6"), 9, sources(1)), Err(AuditError::Parameter(_))));
     assert!(matches!(one_run(ceiling("1", "1e-6"), 10_001, sources(1)), Err(AuditError::Parameter(_))));
 }
 
 #[test]
-fn one_run_says_little_and_never_too_much() {
+fn one_run_gives_a_weak_bound_within_the_claim() {
     for (epsilon, share) in [("1", 0.0), ("4", 0.1), ("16", 0.1)] {
         let seed = run_seed("one run");
         let report = one_run(ceiling(epsilon, "1e-6"), 1000, sources(seed)).unwrap();

@@ -1,8 +1,7 @@
-//! Planted bugs: DP-SGD wrong in the ways real implementations have been. Each must be found, and its right
-//! twin must not be, with a chance of a false alarm of one in a million.
+//! Planted bugs: DP-SGD with mistakes that real implementations have made. The audit must detect each of them, and must
+//! not refute the correct counterpart, with a false alarm probability of one in a million.
 //!
-//! Momentum kept on raw gradients is not among them: it is a fault in what is done with gradients before
-//! noise is added, and the kernel lets no gradient out without it, so there is no such step to get wrong.
+//! Momentum on raw gradients is not among them: it needs gradients without noise, and the kernel releases none.
 
 use sage_kernel::accountant::{Composition, Loss};
 use sage_kernel::noise::{RoundedGaussian, SeededNoise, uniform_below};
@@ -13,30 +12,30 @@ use crate::{run_seed, size, sources};
 const ALARM: f64 = 1e-6;
 const DELTA: f64 = 1e-6;
 
-/// What is wrong, if anything.
+/// The planted bug, if any.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Bug {
     None,
-    /// Gradients are summed as they come.
+    /// Gradients are not clipped.
     NoClip,
-    /// Noise for the mean of a batch, on its sum.
+    /// Noise for the mean of a batch is added to its sum.
     NoiseOfTheMean,
-    /// So many rows in every step, counted as if each had come by its own coin.
+    /// Samples have a fixed size, but are accounted for as Poisson samples.
     FixedSize,
-    /// The sum is divided by how many rows took part.
+    /// The sum is divided by the actual size of the sample.
     TrueCount,
     /// One draw of noise for all steps.
     NoiseReused,
-    /// Each layer is clipped by itself, and counted as if all were together.
+    /// Each layer is clipped separately, but accounted for as if all were clipped together.
     ClipByLayer,
-    /// A step in which no row takes part releases zeros.
+    /// A step with an empty sample releases zeros.
     EmptySkipped,
 }
 
-/// DP-SGD on two layers of one weight each, with a clip of one, as an attacker would write it down.
+/// DP-SGD on two layers of one weight each, with a clip of one.
 struct Training {
     bug: Bug,
-    /// Gradients of ordinary rows, and of the one to be found.
+    /// Gradients of the ordinary rows and of the canary.
     ordinary: &'static [[f64; 2]],
     canary: [f64; 2],
     rate: f64,
@@ -44,26 +43,26 @@ struct Training {
     steps: u32,
 }
 
-fn length(gradient: [f64; 2]) -> f64 {
+fn norm(gradient: [f64; 2]) -> f64 {
     gradient[0].hypot(gradient[1])
 }
 
-fn shortened(gradient: [f64; 2]) -> [f64; 2] {
-    gradient.map(|part| part / length(gradient).max(1.0))
+fn clipped(gradient: [f64; 2]) -> [f64; 2] {
+    gradient.map(|part| part / norm(gradient).max(1.0))
 }
 
 impl Training {
     /// The rows of a step.
     fn sample(&self, rows: &[[f64; 2]], noise: &mut SeededNoise) -> Vec<[f64; 2]> {
         if self.bug == Bug::FixedSize {
-            let place = uniform_below(noise, rows.len() as u64).unwrap() as usize;
-            return vec![rows[place]];
+            let index = uniform_below(noise, rows.len() as u64).unwrap() as usize;
+            return vec![rows[index]];
         }
         let taken = (self.rate * (1u64 << 32) as f64) as u64;
         rows.iter().copied().filter(|_| uniform_below(noise, 1 << 32).unwrap() < taken).collect()
     }
 
-    /// Every step's two numbers.
+    /// The two released numbers of every step.
     fn released(&self, rows: &[[f64; 2]], noise: &mut SeededNoise) -> Vec<[f64; 2]> {
         let expected = self.rate * (self.ordinary.len() + 1) as f64;
         let mut drawn = [0.0; 2];
@@ -75,7 +74,7 @@ impl Training {
                 let counted = match self.bug {
                     Bug::NoClip => gradient,
                     Bug::ClipByLayer => gradient.map(|part| part.clamp(-1.0, 1.0)),
-                    _ => shortened(gradient),
+                    _ => clipped(gradient),
                 };
                 sum = [sum[0] + counted[0], sum[1] + counted[1]];
             }
@@ -89,18 +88,18 @@ impl Training {
                 Bug::EmptySkipped if sample.is_empty() => 0.0,
                 _ => 1.0,
             };
-            // What is released is a mean; the attacker turns it back into a sum by the public divisor.
+            // The release is a mean; the attacker multiplies it by the public divisor to get the sum.
             let divisor = if self.bug == Bug::TrueCount { sample.len() as f64 } else { expected };
-            released.push([0, 1].map(|place| (sum[place] + scale * drawn[place]) / divisor * expected));
+            released.push([0, 1].map(|index| (sum[index] + scale * drawn[index]) / divisor * expected));
         }
         released
     }
 
-    /// How far what was released lies in the direction of the row, beyond what the others do on average.
+    /// The attacker's score: the releases along the canary's direction, less the expected part of the other rows.
     fn score(&self, rows: &[[f64; 2]], noise: &mut SeededNoise) -> f64 {
-        let direction = self.canary.map(|part| part / length(self.canary));
+        let direction = self.canary.map(|part| part / norm(self.canary));
         let along = |gradient: [f64; 2]| gradient[0] * direction[0] + gradient[1] * direction[1];
-        let others: f64 = self.ordinary.iter().map(|&gradient| self.rate * along(shortened(gradient))).sum();
+        let others: f64 = self.ordinary.iter().map(|&gradient| self.rate * along(clipped(gradient))).sum();
         let found: Vec<f64> = self.released(rows, noise).into_iter().map(|step| along(step) - others).collect();
         score_steps(&found, self.rate, self.sigma)
     }
@@ -125,7 +124,7 @@ impl Training {
     }
 }
 
-/// Each bug where it shows.
+/// Each bug in a setting in which it has an effect.
 fn planted() -> [Training; 7] {
     let beside: &'static [[f64; 2]] = &[[1.0, 0.0]; 3];
     let against: &'static [[f64; 2]] = &[[-1.0, 0.0]; 2];
@@ -135,9 +134,9 @@ fn planted() -> [Training; 7] {
     [
         full(Bug::NoClip, beside, [0.0, 5.0]),
         full(Bug::NoiseOfTheMean, beside, [0.0, 5.0]),
-        // One row of two: the newcomer drives another out, and the sum moves by two.
+        // One row of two: the canary displaces another row, and the sum changes by two.
         half(Bug::FixedSize, against, 0.5),
-        // The newcomer takes one from the sum and adds one to the count.
+        // The canary reduces the sum by one and increases the count by one.
         full(Bug::TrueCount, along, [-1.0, 0.0]),
         Training { canary: [0.0, 1.0], ..half(Bug::NoiseReused, beside, 1.0) },
         full(Bug::ClipByLayer, &[], [5.0, 5.0]),
@@ -150,8 +149,8 @@ fn every_planted_bug_is_found_and_its_twin_is_not() {
     let seed = run_seed("planted");
     let runs = size(3_000, 20_000);
     let mut missed = Vec::new();
-    for (place, wrong) in planted().into_iter().enumerate() {
-        let seed = seed ^ (place as u64) << 40;
+    for (index, wrong) in planted().into_iter().enumerate() {
+        let seed = seed ^ (index as u64) << 40;
         let right = Training { bug: Bug::None, ..wrong };
         let (found, twin) = (wrong.audit(runs, seed), right.audit(runs, seed + 1));
         println!("{:?}: {found:?}, right: {twin:?}", wrong.bug);

@@ -1,4 +1,4 @@
-//! Encoding: total on every row, as stated, and the same after it was written down.
+//! Encoding: total on every row, as documented, and unchanged by serialisation.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot get its number has failed")]
 
@@ -76,7 +76,7 @@ fn encoding() -> Encoding {
     Encoding::new(stated()).unwrap()
 }
 
-/// Numbers, places and label of one row.
+/// Numbers, one-hot indices and label of one row.
 fn encoded(values: Vec<Value>) -> (Vec<f32>, Vec<u32>, f32) {
     let batch = encoding().encode(std::iter::once(Row(values)));
     let row = batch.row(0);
@@ -84,7 +84,7 @@ fn encoded(values: Vec<Value>) -> (Vec<f32>, Vec<u32>, f32) {
 }
 
 #[test]
-fn every_field_goes_where_it_says() {
+fn every_field_has_its_index() {
     let text = |text: &str| Value::Text(text.to_owned());
     let layout = encoding().layout();
     // mode 4, bucket 5, hashed 12, cross 4 · 4.
@@ -105,7 +105,7 @@ fn every_field_goes_where_it_says() {
 
 const NOT_FINITE: [f64; 3] = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY];
 
-/// A missing label was the lower bound of the label, so that a model learned the bound and was tested against it.
+/// Regression test: a missing label was encoded as the lower bound of the label, in training and in tests.
 #[test]
 fn a_row_without_a_label_is_left_out() {
     let row = |label: Value| Row(vec![Value::Number(1.0), Value::Null, Value::Integer(2), label]);
@@ -151,22 +151,22 @@ fn a_missing_number_follows_its_rule() {
     assert_eq!(beside.encode(row()).row(0).beside, [0.5]);
 }
 
-/// An infinite number is missing: it was in the last bucket.
+/// Regression test: an infinite number is missing; it was in the last bucket.
 #[test]
 fn a_missing_number_has_a_bucket_of_its_own() {
     let bucket = FieldKind::Category(Key { column: 0, kind: KeyKind::Bucket(vec![0.0, 1.0]) });
     let encoding = Encoding::new(Stated { fields: vec![field("a", bucket)], label: LABEL }).unwrap();
-    let place = |value: Value| {
+    let index = |value: Value| {
         let row = Row(vec![value, Value::Null, Value::Null, Value::Number(1.0)]);
         encoding.encode(std::iter::once(row)).row(0).places[0]
     };
-    assert_eq!([-1e308, 0.5, 1e308].map(|number| place(Value::Number(number))), [0, 1, 2]);
-    assert!(NOT_FINITE.iter().all(|&number| place(Value::Number(number)) == 3) && place(Value::Null) == 3);
+    assert_eq!([-1e308, 0.5, 1e308].map(|number| index(Value::Number(number))), [0, 1, 2]);
+    assert!(NOT_FINITE.iter().all(|&number| index(Value::Number(number)) == 3) && index(Value::Null) == 3);
 }
 
 const HASH_KEY: [i128; 3] = [1_843_378, 44_564_083, 43_317_574];
 
-/// Worked out by other means; a bundle that was written once must keep its meaning.
+/// Computed independently; hashes must never change, since bundles contain them.
 #[test]
 fn hashes_never_change() {
     assert_eq!(text_place("", u32::MAX), (0xcbf2_9ce4_8422_2325_u64 % u64::from(u32::MAX)) as u32);
@@ -195,16 +195,16 @@ fn hashes_spread() {
 }
 
 #[test]
-fn an_encoding_is_the_same_after_it_was_written() {
-    let written = serde_json::to_string(&encoding()).unwrap();
-    let read: Encoding = serde_json::from_str(&written).unwrap();
+fn an_encoding_is_unchanged_by_serialisation() {
+    let serialised = serde_json::to_string(&encoding()).unwrap();
+    let read: Encoding = serde_json::from_str(&serialised).unwrap();
     assert_eq!(read, encoding());
-    assert!(serde_json::from_str::<Encoding>(&written.replace("10.0", "-10.0")).is_err());
-    assert!(serde_json::from_str::<Encoding>(&written.replace("\"label\"", "\"lable\"")).is_err());
+    assert!(serde_json::from_str::<Encoding>(&serialised.replace("10.0", "-10.0")).is_err());
+    assert!(serde_json::from_str::<Encoding>(&serialised.replace("\"label\"", "\"lable\"")).is_err());
 }
 
 #[test]
-fn what_is_no_encoding_is_refused() {
+fn invalid_encodings_are_refused() {
     let one = |kind: FieldKind| Encoding::new(Stated { fields: vec![field("a", kind)], label: LABEL }).err();
     let number = |scale: Scale| one(FieldKind::Number { column: 0, scale });
     let key = |kind: KeyKind| one(FieldKind::Category(Key { column: 0, kind }));
@@ -245,11 +245,11 @@ fn what_is_no_encoding_is_refused() {
     assert_eq!(join(Mean::Label, vec![0.0, 1.0, -1.0]), None);
     assert_eq!(join(Mean::Label, vec![0.0, 1.0]), Some(EncodingError::Table));
     assert_eq!(join(Mean::Label, vec![0.0, 1.0, 2.0]), Some(EncodingError::Table));
-    assert_eq!(join(Mean::Field("nobody".to_owned()), Vec::new()), Some(EncodingError::Table));
+    assert_eq!(join(Mean::Field("unknown".to_owned()), Vec::new()), Some(EncodingError::Table));
 }
 
 #[test]
-fn a_joined_table_takes_the_place_of_the_key() {
+fn a_joined_table_replaces_the_key() {
     let means: Vec<f64> = (0..8).map(|key| f64::from(key) - 2.0).collect();
     let fitted = encoding().with_table("rate", &means).unwrap();
     let row = |integer| Row(vec![Value::Number(1.0), Value::Null, Value::Integer(integer), Value::Number(0.0)]);
@@ -257,9 +257,9 @@ fn a_joined_table_takes_the_place_of_the_key() {
     let after = fitted.encode((0..50).map(row));
     before.join(1, &fitted.joins().next().unwrap().2.table);
     before.join(9, &[1.0]);
-    for place in 0..50 {
-        assert_eq!(before.row(place).numbers, after.row(place).numbers);
-        assert_eq!(before.row(place).places, after.row(place).places);
+    for index in 0..50 {
+        assert_eq!(before.row(index).numbers, after.row(index).numbers);
+        assert_eq!(before.row(index).places, after.row(index).places);
     }
     assert_eq!(encoding().with_table("rate", &[0.0]).err(), Some(EncodingError::Table));
     assert_eq!(encoding().with_table("speed", &means).err(), Some(EncodingError::Table));
@@ -279,7 +279,7 @@ fn value() -> impl Strategy<Value = Value> {
 }
 
 proptest! {
-    /// Whatever a row holds, its places exist, differ and rise, and its numbers are in their span.
+    /// For every row the one-hot indices are valid, distinct and ascending, and the numbers are in their span.
     #[test]
     fn no_row_makes_it_fail(rows in prop::collection::vec(prop::collection::vec(value(), 0..5), 0..8)) {
         let means = [0.5; 8];
@@ -291,11 +291,11 @@ proptest! {
             };
             assert_eq!(batch.count(), rows.iter().filter(labelled).count());
             let layout = encoding.layout();
-            for place in 0..batch.count() {
-                let row = batch.row(place);
+            for index in 0..batch.count() {
+                let row = batch.row(index);
                 assert_eq!((row.numbers.len(), row.places.len()), (layout.numbers as usize, layout.named as usize));
                 assert!(row.places.windows(2).all(|pair| pair[0] < pair[1]));
-                assert!(row.places.iter().all(|&place| place < layout.places));
+                assert!(row.places.iter().all(|&index| index < layout.places));
                 assert!((-1.0..=1.0).contains(&row.numbers[0]));
                 assert!((-1.0..8.0).contains(&row.numbers[1]));
                 assert!((-2.0..=5.0).contains(&row.label));

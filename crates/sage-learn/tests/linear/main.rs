@@ -1,12 +1,11 @@
-//! AdaSSP: calibrated as stated, close to ridge regression where there are rows enough, and never a model
-//! that is no number.
+//! AdaSSP: calibrated as stated, close to ridge regression with enough rows, and never a model with NaN.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot get its number has failed")]
 
 #[path = "../support/mod.rs"]
 mod support;
 
-use sage_kernel::{BlockId, Lane, Part, Rows, SessionError, Sigma, Tag};
+use sage_kernel::{BlockId, BlockPart, Lane, Rows, SessionError, Sigma, SummaryTag};
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::{
     AdaSsp, Cholesky, LinearError, LinearModel, Ridge, ridge_target, sigma_for, solve_bounded, solve_ridge,
@@ -14,7 +13,7 @@ use sage_learn::linear::{
 use std::sync::Arc;
 use support::{Dice, noise, permit, session};
 
-/// Epsilon, delta, the noise multiplier of each of three releases, worked out in high precision.
+/// Epsilon, delta, the noise multiplier of each of three releases, computed in high precision.
 const SIGMAS: &[(f64, f64, f64)] = &[(1.0, 1e-6, 7.317358481977732), (0.05, 1e-6, 119.98126749301397)];
 
 #[test]
@@ -25,7 +24,7 @@ fn noise_is_calibrated_for_the_three_together() {
         let two = sigma_for(epsilon, delta, 2).unwrap().units() as f64 / 1e9;
         assert!((two / found - (2.0f64 / 3.0).sqrt()).abs() < 1e-7);
     }
-    // 61 features, one chance in ten, at two noise multipliers.
+    // 61 features, failure probability 0.1, at two noise multipliers.
     for (sigma, exact) in [(11.851811264306017, 310.0254141815583), (237.03622528612033, 6200.508283631165)] {
         assert!((ridge_target(sigma, 61.0) / exact - 1.0).abs() < 1e-12);
     }
@@ -34,7 +33,7 @@ fn noise_is_calibrated_for_the_three_together() {
     }
 }
 
-const PLACES: Layout = Layout { numbers: 0, named: 3, places: 12 };
+const ONE_HOT: Layout = Layout { numbers: 0, named: 3, places: 12 };
 const MIXED: Layout = Layout { numbers: 2, named: 2, places: 8 };
 
 /// Rows whose label is linear in their inputs, with a little noise; labels from −3 to 5.
@@ -67,7 +66,7 @@ fn plan(layout: Layout, sigma: &str, ridge: Ridge) -> AdaSsp {
 /// The root of the mean squared error.
 fn error(model: &LinearModel, rows: &Encoded) -> f64 {
     let square = |row: sage_learn::encode::Example<'_>| (model.predict(&row) - f64::from(row.label)).powi(2);
-    let sum: f64 = (0..rows.count()).map(|place| square(rows.row(place))).sum();
+    let sum: f64 = (0..rows.count()).map(|index| square(rows.row(index))).sum();
     (sum / rows.count() as f64).sqrt()
 }
 
@@ -85,11 +84,11 @@ fn ridge(rows: &Encoded) -> LinearModel {
     let layout = rows.layout();
     let width = layout.inputs() as usize + 1;
     let (mut matrix, mut cross) = (vec![0.0; width * width], vec![0.0; width]);
-    for place in 0..rows.count() {
-        let row = rows.row(place);
+    for index in 0..rows.count() {
+        let row = rows.row(index);
         let mut features: Vec<f64> = row.numbers.iter().map(|&number| f64::from(number)).collect();
         features.resize(width, 0.0);
-        row.places.iter().for_each(|&place| features[layout.numbers as usize + place as usize] = 1.0);
+        row.places.iter().for_each(|&index| features[layout.numbers as usize + index as usize] = 1.0);
         features[width - 1] = 1.0;
         for (one, left) in features.iter().enumerate() {
             cross[one] += left * f64::from(row.label);
@@ -101,10 +100,10 @@ fn ridge(rows: &Encoded) -> LinearModel {
     LinearModel { weights, bias, label: LABEL, ridge }
 }
 
-/// At ε = 1 and δ = 10⁻⁶ and with rows enough the noise costs little.
+/// At ε = 1 and δ = 10⁻⁶, with enough rows, the noise costs little accuracy.
 #[test]
 fn models_approach_ridge_regression() {
-    for layout in [PLACES, MIXED] {
+    for layout in [ONE_HOT, MIXED] {
         for kind in [Ridge::Adaptive, Ridge::Fixed] {
             let sigma = sigma_for(1.0, 1e-6, kind.releases()).unwrap();
             let plan = AdaSsp::new(layout, LABEL, sigma, kind).unwrap();
@@ -122,23 +121,23 @@ fn models_approach_ridge_regression() {
 
 #[test]
 fn hard_cases_give_finite_models() {
-    for layout in [PLACES, MIXED] {
+    for layout in [ONE_HOT, MIXED] {
         for kind in [Ridge::Adaptive, Ridge::Fixed] {
             for sigma in ["1", "120"] {
                 let plan = plan(layout, sigma, kind);
                 let width = layout.numbers as usize;
                 let named: Vec<u32> = (0..layout.named).map(|field| field * 4).collect();
-                let alike = |count: usize, label: f32| {
+                let identical_rows = |count: usize, label: f32| {
                     let places = named.repeat(count);
                     Encoded::from_parts(layout, vec![0.5; count * width], places, vec![label; count]).unwrap()
                 };
-                // No rows, fewer rows than features, one class, labels and numbers that are none.
+                // No rows, fewer rows than features, a single label, NaN and infinite values, invalid indices.
                 let cases = [
-                    alike(0, 0.0),
+                    identical_rows(0, 0.0),
                     rows(layout, 3, 5),
-                    alike(5_000, 2.0),
-                    alike(100, f32::NAN),
-                    alike(100, f32::INFINITY),
+                    identical_rows(5_000, 2.0),
+                    identical_rows(100, f32::NAN),
+                    identical_rows(100, f32::INFINITY),
                     Encoded::from_parts(layout, vec![f32::NAN; 9 * width], named.repeat(9), vec![0.0; 9]).unwrap(),
                     Encoded::from_parts(layout, vec![0.0; 2 * width], vec![77; 2 * named.len()], vec![0.0; 2]).unwrap(),
                 ];
@@ -162,7 +161,7 @@ fn hard_cases_give_finite_models() {
 fn bounds_and_charges_are_checked() {
     let sigma = Sigma::cost("10").unwrap();
     for label in [(1.0, 1.0), (2.0, 1.0), (f64::NAN, 1.0), (0.0, f64::INFINITY), (f64::MIN, f64::MAX)] {
-        assert_eq!(AdaSsp::new(PLACES, label, sigma, Ridge::Fixed), Err(LinearError::Bounds));
+        assert_eq!(AdaSsp::new(ONE_HOT, label, sigma, Ridge::Fixed), Err(LinearError::Bounds));
     }
     let adaptive = plan(MIXED, "10", Ridge::Adaptive);
     assert_eq!(adaptive.with_feature_norm(0.0), Err(LinearError::Bounds));
@@ -182,14 +181,14 @@ fn bounds_and_charges_are_checked() {
 
 #[test]
 fn models_come_from_summaries_too() {
-    let plan = plan(PLACES, "7.4", Ridge::Adaptive);
+    let plan = plan(ONE_HOT, "7.4", Ridge::Adaptive);
     let (label, bounds) = (plan.signed_label(), plan.place_bounds().unwrap());
-    let opened = permit(plan.mechanisms(), 4).open_with_summaries(noise(), Tag([1; 32]), |permit| {
+    let opened = permit(plan.mechanisms(), 4).open_with_summaries(noise(), SummaryTag([1; 32]), |permit| {
         let mut kept = Vec::new();
         for block in 0..4 {
-            let part = Part { block: BlockId(block), lane: Lane::Train, source: [0; 32] };
-            let rows = [rows(PLACES, 25_000, u64::from(block))];
-            let summary = permit.summarise_places(part, Tag([1; 32]), bounds, &rows, |row, named| {
+            let part = BlockPart { block: BlockId(block), lane: Lane::Train, source: [0; 32] };
+            let rows = [rows(ONE_HOT, 25_000, u64::from(block))];
+            let summary = permit.summarise_one_hot(part, SummaryTag([1; 32]), bounds, &rows, |row, named| {
                 named.copy_from_slice(row.places);
                 label(row.label)
             })?;
@@ -199,10 +198,10 @@ fn models_come_from_summaries_too() {
     });
     let mut session = opened.unwrap();
     let model = plan.train(&mut session, Lane::Train).unwrap();
-    assert!(error(&model, &rows(PLACES, 20_000, 99)) < 0.15);
+    assert!(error(&model, &rows(ONE_HOT, 20_000, 99)) < 0.15);
 }
 
-/// A learner that can be rejected by a certificate for short weights has short weights, whatever the noise made of them.
+/// The weight norm of a learner stays within its bound, whatever the noise.
 #[test]
 fn weights_stay_within_their_bound() {
     let length = |model: &LinearModel| {
@@ -210,7 +209,7 @@ fn weights_stay_within_their_bound() {
         let bias = (model.bias - (LABEL.0 + half)) / half;
         (model.weights.iter().map(|weight| (weight / half).powi(2)).sum::<f64>() + bias * bias).sqrt()
     };
-    for (seed, layout) in [(1, PLACES), (2, MIXED), (3, PLACES), (4, MIXED)] {
+    for (seed, layout) in [(1, ONE_HOT), (2, MIXED), (3, ONE_HOT), (4, MIXED)] {
         for kind in [Ridge::Adaptive, Ridge::Fixed] {
             let free = plan(layout, "0.5", kind);
             let unbounded = length(&train(&free, rows(layout, 4_000, seed)).unwrap());
@@ -223,7 +222,7 @@ fn weights_stay_within_their_bound() {
         }
     }
     for bad in [0.0, -1.0, f64::NAN] {
-        assert_eq!(plan(PLACES, "1", Ridge::Fixed).with_weight_norm(bad), Err(LinearError::Bounds));
+        assert_eq!(plan(ONE_HOT, "1", Ridge::Fixed).with_weight_norm(bad), Err(LinearError::Bounds));
     }
 }
 
@@ -251,10 +250,10 @@ fn systems_are_solved() {
         let right: Vec<f64> = (0..size).map(|_| dice.unit()).collect();
         let (solution, ridge) = solve_ridge(&matrix, &right, 0.5, 1.0).unwrap();
         assert!((ridge - 0.5).abs() < 1e-12);
-        for (row, wanted) in right.iter().enumerate() {
+        for (row, expected) in right.iter().enumerate() {
             let found: f64 =
                 (0..size).map(|k| matrix[row * size + k] * solution[k]).sum::<f64>() + ridge * solution[row];
-            assert!((found - wanted).abs() < 1e-9, "{size} {row}: {found} {wanted}");
+            assert!((found - expected).abs() < 1e-9, "{size} {row}: {found} {expected}");
         }
     }
     // Not positive definite: the ridge grows until it is.

@@ -1,11 +1,11 @@
-//! What tests of learners share: charged sessions on encoded rows, seeds, and dice for made-up rows.
+//! Shared by the tests of learners: charged sessions on encoded rows, seeds, and random numbers for synthetic rows.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, MemoryLog, Policy, Request,
-    RequestKey, Rule, Session,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, MemoryLog,
+    Policy, Request, RequestKey, Rule, Session,
 };
 use sage_learn::encode::Encoded;
 use sage_learn::network::Shape;
@@ -18,7 +18,7 @@ pub(crate) fn opened(cost: Cost, rows: Vec<Encoded>, noise: SeededNoise) -> Sess
     };
     let filter = Filter::new(Rule::Renyi, ceiling).expect("a filter");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, "rows", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gate.create_stream(0, "rows", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, vec!["0".to_owned()]).expect("a block");
     let request = Request {
         key: RequestKey::from_text("test"),
@@ -26,16 +26,16 @@ pub(crate) fn opened(cost: Cost, rows: Vec<Encoded>, noise: SeededNoise) -> Sess
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [Some(cost), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "test".to_owned(),
     };
-    let answer = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-    let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+    let outcome = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
+    let ChargeOutcome::Granted(grant) = outcome else { panic!("not granted: {outcome:?}") };
     let permit = gate.start(0, grant).expect("starts");
     permit.open(noise, |_| Ok::<_, ()>([rows, Vec::new()])).expect("opens")
 }
 
-/// The seed of this run: printed, and taken from `SAGE_SEED` to repeat one.
+/// The seed of this run: from `SAGE_SEED` if it is set, and printed so that a run can be repeated.
 pub(crate) fn run_seed(test: &str) -> u64 {
     let given = std::env::var("SAGE_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or(0x5a6e_0001);
@@ -43,7 +43,7 @@ pub(crate) fn run_seed(test: &str) -> u64 {
     seed
 }
 
-/// Numbers for made-up rows.
+/// Pseudo-random numbers for synthetic rows.
 pub(crate) struct Dice(u64);
 
 impl Dice {
@@ -62,12 +62,12 @@ impl Dice {
         (self.word() % u64::from(limit)) as u32
     }
 
-    /// From minus one to one.
-    pub(crate) fn even(&mut self) -> f64 {
+    /// Uniform from minus one to one.
+    pub(crate) fn signed(&mut self) -> f64 {
         (self.word() >> 11) as f64 / (1u64 << 52) as f64 - 1.0
     }
 
-    /// The dice after the weights of a shape were drawn with them.
+    /// The generator after the weights of a shape have been drawn from it.
     pub(crate) fn after(mut self, shape: &Shape) -> Self {
         for _ in 0..shape.parameters() {
             self.word();

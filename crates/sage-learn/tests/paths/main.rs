@@ -1,7 +1,7 @@
 //! Every hot loop computes the same bits on every instruction set that this processor has.
 //!
-//! The process chooses its instruction set once, so each is a process of its own: this test program, started again
-//! with `SAGE_ARCH`. Without that, training on another machine would give another model.
+//! A process chooses its instruction set once, so each set is tested in a child process: this test program, started
+//! again with `SAGE_ARCH`. If the bits differed, training on another machine would give another model.
 
 #[path = "../../benches/loops/list.rs"]
 mod list;

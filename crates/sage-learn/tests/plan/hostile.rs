@@ -1,4 +1,4 @@
-//! No parameter, however absurd, gets a NaN or a panic.
+//! No parameter causes a NaN or a panic.
 
 use proptest::prelude::{ProptestConfig, any, prop_assert, proptest};
 use sage_kernel::accountant::gaussian_delta;
@@ -34,7 +34,7 @@ fn extreme_statements_are_numbers() {
     for size in SIZES {
         for delta in DELTAS {
             let what = format!("size {size} delta {delta}");
-            for answer in [
+            for result in [
                 gaussian_mu(size, delta),
                 gaussian_sigma(size, delta),
                 whitehouse_epsilon(size, delta),
@@ -46,7 +46,7 @@ fn extreme_statements_are_numbers() {
             .into_iter()
             .flatten()
             {
-                assert!(answer >= 0.0, "{what}: {answer}");
+                assert!(result >= 0.0, "{what}: {result}");
             }
             if let (Ok(mu), true) = (gaussian_mu(size, delta), size < 1e100) {
                 assert!(gaussian_delta(mu, size).unwrap() <= delta, "{what}");
@@ -68,12 +68,12 @@ proptest! {
 
     #[test]
     fn no_bit_pattern_yields_a_nan(a in any::<f64>(), b in any::<f64>(), c in any::<f64>()) {
-        for answer in [
+        for result in [
             laplace(a, b), sampled_gaussian(a, b, c), gaussian_mu(a, b), pure_to_gdp(a), normal_quantile(a),
             whitehouse_epsilon(a, b), whitehouse_capacity(a, b), rogers_epsilon(&[a], b, c),
             optimal_delta(a, 0.0, 5, b), laplace_quantile(a, b),
         ].into_iter().flatten() {
-            prop_assert!(!answer.is_nan());
+            prop_assert!(!result.is_nan());
         }
     }
 }

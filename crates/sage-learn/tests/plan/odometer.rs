@@ -1,7 +1,9 @@
-//! What is left and what was spent, against the kernel's own filters.
+//! Remaining and spent budget, checked against the kernel's filters.
 
 use sage_kernel::accountant::rho_for;
-use sage_kernel::{Amounts, Blocks, Ceiling, Cost, Declared, Delta, Epsilon, Filter, Lane, Mechanism, Rule, Sigma};
+use sage_kernel::{
+    Amounts, Blocks, Ceiling, Cost, DeclaredQuery, Delta, Epsilon, Filter, Lane, Mechanism, Rule, Sigma,
+};
 use sage_learn::plan::{epsilon_from_zcdp, fits, odometer};
 
 use super::shared::ZCDP;
@@ -19,8 +21,8 @@ fn laplace(loss: &str) -> Cost {
     Cost::new(vec![Mechanism::Laplace { epsilon: Epsilon::cost(loss).unwrap(), count: 1 }]).unwrap()
 }
 
-fn times(asked: &Amounts, count: u64) -> Vec<u128> {
-    asked.units().iter().map(|&units| u128::from(units) * u128::from(count)).collect()
+fn times(amounts: &Amounts, count: u64) -> Vec<u128> {
+    amounts.units().iter().map(|&units| u128::from(units) * u128::from(count)).collect()
 }
 
 #[test]
@@ -36,31 +38,31 @@ fn zcdp_matches_reference_and_inverts() {
     assert!(epsilon_from_zcdp(1e300, 1e-6).unwrap() > 1e300);
 }
 
-/// Counted by halving; here it is tried.
+/// `fits` searches by bisection; here the count and the next one are tried.
 #[test]
 fn what_fits_is_admitted_and_no_more() {
     for (rule, loss, expected) in
         [(Rule::Basic, "0.1", 10), (Rule::Renyi, "0.01", 438), (Rule::Strong, "0.01", 458), (Rule::Basic, "1.1", 0)]
     {
         let filter = Filter::new(rule, ceiling("1", "1e-6")).unwrap();
-        let asked = filter.price(&laplace(loss), Lane::Train, &anywhere()).unwrap();
+        let amounts = filter.price(&laplace(loss), Lane::Train, &anywhere()).unwrap();
         let nothing = vec![0; filter.caps().len()];
-        let most = fits(&filter, &nothing, &asked);
+        let most = fits(&filter, &nothing, &amounts);
         assert_eq!(most, expected, "{rule}");
-        assert!(most == 0 || filter.admits(&times(&asked, most - 1), &asked), "{rule}");
-        assert!(!filter.admits(&times(&asked, most), &asked), "{rule}");
-        assert_eq!(fits(&filter, &times(&asked, most), &asked), 0, "{rule}");
-        assert_eq!(fits(&filter, &[], &asked), 0, "a row of another filter");
+        assert!(most == 0 || filter.admits(&times(&amounts, most - 1), &amounts), "{rule}");
+        assert!(!filter.admits(&times(&amounts, most), &amounts), "{rule}");
+        assert_eq!(fits(&filter, &times(&amounts, most), &amounts), 0, "{rule}");
+        assert_eq!(fits(&filter, &[], &amounts), 0, "the state of another filter");
     }
-    // What has no bound never fits, and counting it overflows nothing.
+    // A cost without a bound never fits, and counting it does not overflow.
     let filter = Filter::new(Rule::Renyi, ceiling("1", "0")).unwrap();
     let part = Mechanism::Gaussian { sigma: Sigma::cost("50").unwrap(), coordinates: 1, count: 1 };
-    let asked = filter.price(&Cost::new(vec![part]).unwrap(), Lane::Train, &anywhere()).unwrap();
-    assert_eq!(fits(&filter, &vec![0; filter.caps().len()], &asked), 0);
+    let amounts = filter.price(&Cost::new(vec![part]).unwrap(), Lane::Train, &anywhere()).unwrap();
+    assert_eq!(fits(&filter, &vec![0; filter.caps().len()], &amounts), 0);
 }
 
 #[test]
-fn odometers_read_what_the_theorems_say() {
+fn odometers_match_the_theorems() {
     for (rule, bound, count, expected) in [
         (Rule::Strong, ("1", "1e-6"), 1, 0.44500116708641724),
         (Rule::Strong, ("1", "1e-6"), 50, 3.6403055774085886),
@@ -68,35 +70,35 @@ fn odometers_read_what_the_theorems_say() {
         (Rule::Basic, ("1", "1e-6"), 3, 0.3),
     ] {
         let filter = Filter::new(rule, ceiling(bound.0, bound.1)).unwrap();
-        let asked = filter.price(&laplace("0.1"), Lane::Test, &anywhere()).unwrap();
-        let read = odometer(&filter, &times(&asked, count)).units() as f64 / 1e12;
+        let amounts = filter.price(&laplace("0.1"), Lane::Test, &anywhere()).unwrap();
+        let read = odometer(&filter, &times(&amounts, count)).units() as f64 / 1e12;
         assert!(read >= expected - 1e-12 && read < expected + 1e-8, "{rule} {count}: {read} {expected}");
-        assert_eq!(odometer(&filter, &times(&asked, 0)), Epsilon::ZERO);
+        assert_eq!(odometer(&filter, &times(&amounts, 0)), Epsilon::ZERO);
     }
 }
 
-/// The Rényi odometer reads the smallest ceiling that would have admitted what was spent.
+/// The Rényi odometer is the smallest ceiling that would have admitted the spent budget.
 #[test]
-fn the_renyi_odometer_turns_over_at_the_ceiling() {
+fn the_renyi_odometer_reaches_the_ceiling_when_nothing_fits() {
     let filter = Filter::new(Rule::Renyi, ceiling("1", "1e-6")).unwrap();
     let one = Epsilon::cost("1").unwrap();
     for loss in ["0.01", "0.1"] {
-        let asked = filter.price(&laplace(loss), Lane::Train, &anywhere()).unwrap();
-        let most = fits(&filter, &times(&asked, 0), &asked);
-        let read = |count: u64| odometer(&filter, &times(&asked, count));
+        let amounts = filter.price(&laplace(loss), Lane::Train, &anywhere()).unwrap();
+        let most = fits(&filter, &times(&amounts, 0), &amounts);
+        let read = |count: u64| odometer(&filter, &times(&amounts, count));
         assert!(read(most) <= one && read(most + 1) > one);
         assert!(read(1) <= read(2) && read(1) > Epsilon::ZERO);
     }
 }
 
-/// A fixed list reads what was used of it, composed.
+/// The odometer of a fixed list composes the used declarations.
 #[test]
-fn a_fixed_odometer_counts_what_was_used() {
-    let declared = |cost: Cost| Declared { blocks: anywhere(), lane: Lane::Train, cost, times: 1 };
+fn a_fixed_odometer_composes_the_used_declarations() {
+    let declared = |cost: Cost| DeclaredQuery { blocks: anywhere(), lane: Lane::Train, cost, times: 1 };
     let filter = Filter::fixed(ceiling("1", "1e-6"), vec![declared(laplace("0.8")), declared(laplace("0.2"))]).unwrap();
-    let asked = filter.price(&laplace("0.8"), Lane::Train, &anywhere()).unwrap();
-    assert_eq!(odometer(&filter, &times(&asked, 0)), Epsilon::ZERO);
-    let read = odometer(&filter, &times(&asked, 1));
+    let amounts = filter.price(&laplace("0.8"), Lane::Train, &anywhere()).unwrap();
+    assert_eq!(odometer(&filter, &times(&amounts, 0)), Epsilon::ZERO);
+    let read = odometer(&filter, &times(&amounts, 1));
     assert!(read >= Epsilon::cost("0.79").unwrap() && read <= Epsilon::cost("0.801").unwrap(), "{read}");
 }
 

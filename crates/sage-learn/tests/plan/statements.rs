@@ -31,10 +31,10 @@ fn gaussian_matches_reference() {
     }
     for &(epsilon, delta, exact) in GAUSSIAN_SIGMAS {
         let found = gaussian_sigma(epsilon, delta).unwrap();
-        // The references are bisections to a dozen digits themselves.
+        // The references are themselves bisections to a dozen digits.
         check_above(found, exact * (1.0 - 1e-12), 1e-10, &format!("epsilon {epsilon}"));
     }
-    // A Gaussian calibrated to (1, 1e-6) loses more than 1 with chance 2e-5.
+    // The privacy loss of a Gaussian calibrated to (1, 1e-6) exceeds 1 with probability 2e-5.
     let mu = gaussian_mu(1.0, 1e-6).unwrap();
     assert!(gaussian_delta(mu, 1.0).unwrap() <= 1e-6);
     assert!(gaussian_delta(mu * 1.000_001, 1.0).unwrap() > 1e-6);
@@ -51,7 +51,7 @@ fn three_releases_of_adassp_are_calibrated_together() {
 }
 
 #[test]
-fn normal_quantiles_invert_the_law() {
+fn normal_quantiles_invert_the_cdf() {
     for p in [1e-300, 1e-20, 1e-6, 0.0125, 0.3, 0.5, 0.7, 0.9875] {
         let x = normal_quantile(p).unwrap();
         assert!((log_normal_cdf(x) - p.ln()).abs() <= 1e-12 * (1.0 + p.ln().abs()), "{p}");
@@ -119,7 +119,7 @@ fn renyi_calibration_matches_reference_from_above() {
     }
 }
 
-/// Black boxes have an exact optimum by another formula.
+/// The composition of black boxes has an exact optimum by another formula.
 #[test]
 fn black_boxes_match_the_optimum() {
     for (epsilon, delta, count) in
@@ -127,8 +127,8 @@ fn black_boxes_match_the_optimum() {
     {
         for target in [1e-4, 1e-6] {
             let exact = optimal_epsilon(epsilon, delta, count, target).unwrap();
-            let boxes = Composition::new(&[(Loss::BlackBox { epsilon, delta }, u64::from(count))]).unwrap();
-            let above = boxes.epsilon(target).unwrap();
+            let composition = Composition::new(&[(Loss::BlackBox { epsilon, delta }, u64::from(count))]).unwrap();
+            let above = composition.epsilon(target).unwrap();
             check_above(above, exact * (1.0 - 1e-8), 3e-4, &format!("{epsilon} {delta} {count}"));
         }
     }
@@ -141,16 +141,16 @@ fn calibration_returns_a_sigma_within_the_target() {
         |sigma: f64| -> Certified<Composition> { Composition::new(&[(Loss::SampledGaussian { q, sigma }, 15_000)]) };
     let sigma = calibrate_sigma(1.0, 1e-6, steps).unwrap();
     assert!(steps(sigma).unwrap().finely().epsilon(1e-6).unwrap() <= 1.0);
-    // Lattices of 1e-5 and of 3e-6 agree on 0.613113; the accountant it is measured against says 0.61312037.
+    // Lattices of 1e-5 and of 3e-6 agree on 0.613113; the reference accountant gives 0.61312037.
     assert!((0.613_113..0.613_120_3).contains(&sigma), "{sigma}");
     let gaussian = |sigma: f64| Composition::new(&[(Loss::Gaussian { mu: 1.0 / sigma }, 1)]);
     let sigma = calibrate_sigma(1.0, 1e-6, gaussian).unwrap();
     check_above(sigma, 4.224_678_889_326_8, 1.1e-6, "analytic");
 }
 
-/// How often each query fits under both theorems, from the tables of the theory.
+/// The counts of queries that fit under both theorems, from published tables.
 #[test]
-fn comparisons_count_as_the_tables_say() {
+fn comparisons_match_the_tables() {
     let laplace = |tenths_of_percent: u64| (1_000_000_000 * tenths_of_percent, 0);
     // Gaussian noise of 50 sensitivities, exactly, at 1e-9.
     let gaussian = sage_kernel::accountant::gaussian_epsilon(1.0 / 50.0, 1e-9).unwrap();

@@ -1,5 +1,5 @@
 //! Reference numbers for planning: exact values from high-precision arithmetic, and outputs of other
-//! accountants as fences.
+//! accountants as bounds.
 
 #![allow(
     clippy::excessive_precision,

@@ -10,19 +10,19 @@ const DAY: f64 = 24.0 * HOUR;
 /// Edges between lengths of flights in miles.
 const MILES: [f64; 9] = [150.0, 250.0, 350.0, 500.0, 700.0, 900.0, 1200.0, 1700.0, 2300.0];
 
-/// The busiest airports of the country, a public list; all others share a place.
+/// The busiest airports of the country, a public list; all others share a category.
 const AIRPORTS: &str = "ATL ORD DFW LAX PHX DEN DTW IAH LAS STL MSP SFO EWR MCO CLT PHL BOS PIT LGA SEA CVG BWI SLC SAN \
     DCA IAD MIA TPA CLE MDW PDX OAK MCI FLL SJC HOU BNA SMF RDU IND SNA MSY DAL CMH AUS SAT ABQ MKE JFK BDL PBI ONT BUF \
     JAX MEM OMA TUS OKC BUR RNO PVD SDF ORF TUL ANC MHT RIC ROC ELP SYR BHM LIT RSW HNL GSO ALB GEG BOI DSM ICT";
 
-/// Flights in the order of time: those of the first nine tenths, and how many there are.
+/// Flights in the order of time, and the number of those in the training period.
 pub(crate) struct Flights {
     pub(crate) table: Table,
     pub(crate) training: usize,
 }
 
 impl Flights {
-    /// The flights, where the file is at hand.
+    /// The flights, if the file is available.
     pub(crate) fn read() -> Option<Self> {
         let path = real("flights_2001_01_05.parquet")?;
         let table = Table::read(&path, &["date", "delay", "distance", "origin", "destination"]);
@@ -36,12 +36,12 @@ impl Flights {
     }
 
     fn field(&self, name: &str, kind: KeyKind) -> Field {
-        Field { name: name.to_owned(), kind: FieldKind::Category(Key { column: self.table.place(name), kind }) }
+        Field { name: name.to_owned(), kind: FieldKind::Category(Key { column: self.table.column_index(name), kind }) }
     }
 
-    /// Where from, where to, when in the day and week, and how far.
+    /// Origin, destination, hour, day of the week and distance.
     ///
-    /// Not the month: what the first half of May says of May is wrong for the second, and models with it lose
+    /// The month is left out: the first half of May is not representative of the second, and models that use it lose
     /// half of their gain there, with or without privacy.
     pub(crate) fn encoding(&self) -> Encoding {
         let airports = || KeyKind::OneOf(Categories::Texts(AIRPORTS.split_whitespace().map(str::to_owned).collect()));
@@ -53,7 +53,7 @@ impl Flights {
             self.field("day of week", integers(0..7)),
             self.field("distance", KeyKind::Bucket(MILES.to_vec())),
         ];
-        let label = Label { column: self.table.place("late"), kind: LabelKind::Truth };
+        let label = Label { column: self.table.column_index("late"), kind: LabelKind::Truth };
         Encoding::new(Stated { fields, label }).expect("an encoding")
     }
 }

@@ -1,8 +1,8 @@
-//! Quality on real rows, where there are any at hand: private models against the same ones without privacy.
+//! Quality on real data, if it is available: private models against the same models without privacy.
 //!
-//! Rows are in the order of time; models learn from the first nine tenths of it, and what is asserted is of the
-//! last. Noise is secure, so no run is like another: every bar is far enough from what was seen in repeated
-//! runs that missing it is no matter of luck. Run with `SAGE_DATA` set to a folder with the files.
+//! Rows are in the order of time; models are trained on the first nine tenths of the period and evaluated on the last.
+//! Noise is secure, so runs differ: every threshold is far enough from the results of repeated runs that chance
+//! practically never misses it. Run with `SAGE_DATA` set to a folder with the files.
 
 mod flights;
 mod plain;
@@ -36,8 +36,7 @@ fn a_line_through_taxi_rides_costs_little_more_than_without_privacy() {
     }
 }
 
-/// Eight runs were from 5 to 10 % below the best line. The middle of three is taken all the same, because how
-/// far a run with noise gets varies more than its mean does.
+/// Eight runs were from 5 to 10 % below the best linear model. The median of three is used, because noisy runs vary.
 #[test]
 fn a_private_network_beats_lines_without_privacy() {
     let Some(rides) = Rides::read() else { return };
@@ -58,8 +57,8 @@ fn a_private_network_beats_lines_without_privacy() {
     assert!(found[1] < best, "networks {found:?}, the best line {best}");
 }
 
-/// The paper's shape, reported beside the one above: at this ε and on so few rows its noise is most of what it learns.
-/// On every sixteenth row without `SAGE_SOAK=1`.
+/// The paper's shape, for comparison with the one above: at this ε and on so few rows noise dominates. It uses every
+/// sixteenth row unless `SAGE_SOAK=1`.
 #[test]
 fn the_shape_of_the_paper_learns_something() {
     let Some(rides) = Rides::read() else { return };
@@ -78,7 +77,7 @@ fn the_shape_of_the_paper_learns_something() {
 
 /// Five runs kept from 98 to 101 % of the gain.
 #[test]
-fn late_flights_are_told_almost_as_well_as_without_privacy() {
+fn late_flights_are_predicted_almost_as_well_as_without_privacy() {
     let Some(flights) = Flights::read() else { return };
     let encoding = flights.encoding();
     let held_out = flights.table.encode(&encoding, flights.training..flights.table.rows());

@@ -1,11 +1,11 @@
-//! The same models without privacy, in double precision: what the private ones are held against.
+//! The same models without privacy, in double precision: the baselines of the private ones.
 
 use sage_kernel::Rows;
 use sage_learn::encode::{Encoded, Example};
 use sage_learn::linear::{LinearModel, solve_ridge};
 use sage_learn::network::Network;
 
-/// A fraction of a row: enough for a place that no row has.
+/// A small ridge, enough for categories that no row has.
 const RIDGE: f64 = 0.1;
 
 /// The moments of rows, weighted: features by features, and features by a target.
@@ -20,7 +20,7 @@ impl Sums {
         Self { width, matrix: vec![0.0; width * width], cross: vec![0.0; width] }
     }
 
-    /// Adds a row by those of its features that are not zero.
+    /// Adds a row, given its non-zero features.
     fn add(&mut self, features: &[(usize, f64)], weight: f64, target: f64) {
         for &(one, left) in features {
             self.cross[one] += left * target;
@@ -31,11 +31,11 @@ impl Sums {
     }
 }
 
-/// The features of a row that are not zero, the one that every row has included.
+/// The non-zero features of a row, including the constant one.
 fn features(row: &Example<'_>, width: usize, into: &mut Vec<(usize, f64)>) {
     into.clear();
     into.extend(row.numbers.iter().map(|&number| f64::from(number)).enumerate());
-    into.extend(row.places.iter().map(|&place| (row.numbers.len() + place as usize, 1.0)));
+    into.extend(row.places.iter().map(|&index| (row.numbers.len() + index as usize, 1.0)));
     into.push((width - 1, 1.0));
 }
 
@@ -44,8 +44,8 @@ pub(crate) fn ridge(rows: &Encoded) -> LinearModel {
     let width = rows.layout().inputs() as usize + 1;
     let mut sums = Sums::new(width);
     let mut active = Vec::new();
-    for place in 0..rows.count() {
-        let row = rows.row(place);
+    for index in 0..rows.count() {
+        let row = rows.row(index);
         features(&row, width, &mut active);
         sums.add(&active, 1.0, f64::from(row.label));
     }
@@ -54,15 +54,15 @@ pub(crate) fn ridge(rows: &Encoded) -> LinearModel {
     LinearModel { weights, bias, label: (0.0, 1.0), ridge }
 }
 
-/// Logistic regression by Newton's method; weights, the one of every row last.
+/// The weights of a logistic regression by Newton's method; the bias is last.
 pub(crate) fn logistic(rows: &Encoded) -> Vec<f64> {
     let width = rows.layout().inputs() as usize + 1;
     let mut weights = vec![0.0; width];
     let mut active = Vec::new();
     for _ in 0..6 {
         let mut sums = Sums::new(width);
-        for place in 0..rows.count() {
-            let row = rows.row(place);
+        for index in 0..rows.count() {
+            let row = rows.row(index);
             features(&row, width, &mut active);
             let chance = chance(&active, &weights);
             sums.add(&active, chance * (1.0 - chance), f64::from(row.label) - chance);
@@ -75,45 +75,45 @@ pub(crate) fn logistic(rows: &Encoded) -> Vec<f64> {
 }
 
 fn chance(features: &[(usize, f64)], weights: &[f64]) -> f64 {
-    let sum: f64 = features.iter().map(|&(place, value)| value * weights[place]).sum();
+    let sum: f64 = features.iter().map(|&(index, value)| value * weights[index]).sum();
     1.0 / (1.0 + (-sum).exp())
 }
 
-/// What logistic weights expect of every row.
+/// The probabilities that logistic weights predict.
 pub(crate) fn chances(weights: &[f64], rows: &Encoded) -> Vec<f64> {
     let mut active = Vec::new();
-    let of_row = |place| {
-        features(&rows.row(place), weights.len(), &mut active);
+    let of_row = |index| {
+        features(&rows.row(index), weights.len(), &mut active);
         chance(&active, weights)
     };
     (0..rows.count()).map(of_row).collect()
 }
 
-/// What a linear model expects of every row.
+/// The predictions of a linear model.
 pub(crate) fn line(model: &LinearModel, rows: &Encoded) -> Vec<f64> {
-    (0..rows.count()).map(|place| model.predict(&rows.row(place))).collect()
+    (0..rows.count()).map(|index| model.predict(&rows.row(index))).collect()
 }
 
-/// What a network expects of every row, within a label's bounds.
+/// The predictions of a network, clipped to the label's bounds.
 pub(crate) fn predictions(network: &Network, rows: &Encoded) -> Vec<f64> {
     network.predict(rows).into_iter().map(|value| f64::from(value).clamp(0.0, 1.0)).collect()
 }
 
 /// The mean label.
 pub(crate) fn mean(rows: &Encoded) -> f64 {
-    (0..rows.count()).map(|place| f64::from(rows.row(place).label)).sum::<f64>() / rows.count() as f64
+    (0..rows.count()).map(|index| f64::from(rows.row(index).label)).sum::<f64>() / rows.count() as f64
 }
 
 /// The mean squared error.
 pub(crate) fn squared(predicted: &[f64], rows: &Encoded) -> f64 {
-    let error = |(place, value): (usize, &f64)| (value - f64::from(rows.row(place).label)).powi(2);
+    let error = |(index, value): (usize, &f64)| (value - f64::from(rows.row(index).label)).powi(2);
     predicted.iter().enumerate().map(error).sum::<f64>() / rows.count() as f64
 }
 
-/// The mean negative logarithm of what was given to the label.
+/// The mean log loss of predicted probabilities.
 pub(crate) fn log_loss(predicted: &[f64], rows: &Encoded) -> f64 {
-    let loss = |(place, &value): (usize, &f64)| {
-        let given = if rows.row(place).label > 0.5 { value } else { 1.0 - value };
+    let loss = |(index, &value): (usize, &f64)| {
+        let given = if rows.row(index).label > 0.5 { value } else { 1.0 - value };
         -given.max(1e-12).ln()
     };
     predicted.iter().enumerate().map(loss).sum::<f64>() / rows.count() as f64

@@ -1,9 +1,9 @@
-//! Private models, each charged to a stream of its own whose ceiling is the ε and δ that are spoken of.
+//! Private models, each charged to a new stream whose ceiling is the stated ε and δ.
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Lane, MemoryLog, Policy,
-    Request, RequestKey, Rule, Session, Sigma,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Lane,
+    MemoryLog, Policy, Request, RequestKey, Rule, Session, Sigma,
 };
 use sage_learn::encode::{Encoded, Layout};
 use sage_learn::linear::{AdaSsp, LinearModel, Ridge, sigma_for};
@@ -19,7 +19,7 @@ fn ceiling(epsilon: &str) -> Ceiling {
 fn opened(cost: Cost, epsilon: &str, rows: Encoded) -> Session<Encoded> {
     let filter = Filter::new(Rule::Renyi, ceiling(epsilon)).expect("a filter");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, "rows", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gate.create_stream(0, "rows", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, vec!["0".to_owned()]).expect("a block");
     let request = Request {
         key: RequestKey::from_text("one"),
@@ -27,18 +27,18 @@ fn opened(cost: Cost, epsilon: &str, rows: Encoded) -> Session<Encoded> {
         context: ContextId(0),
         blocks: Blocks::range(0, 0).expect("a block"),
         costs: [Some(cost), None],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "quality".to_owned(),
     };
-    let answer = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
-    let Answer::Granted(grant) = answer else { panic!("not granted: {answer:?}") };
+    let outcome = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
+    let ChargeOutcome::Granted(grant) = outcome else { panic!("not granted: {outcome:?}") };
     let permit = gate.start(0, grant).expect("starts");
     let noise = SecureNoise::new().expect("randomness");
     permit.open(noise, |_| Ok::<_, ()>([vec![rows], Vec::new()])).expect("opens")
 }
 
-/// The plan with the least noise that the filter admits, to half a per cent: it states a little more than the
-/// exact cost of the releases, so the search begins there.
+/// The plan with the least noise that the filter admits, to half a per cent. The filter's price is slightly above the
+/// exact cost, so the search starts at the exact noise.
 pub(crate) fn linear_plan(layout: Layout, epsilon: &str, ridge: Ridge) -> AdaSsp {
     let filter = Filter::new(Rule::Renyi, ceiling(epsilon)).expect("a filter");
     let number = |text: &str| text.parse::<f64>().expect("a number");
@@ -50,8 +50,8 @@ pub(crate) fn linear_plan(layout: Layout, epsilon: &str, ridge: Ridge) -> AdaSsp
     });
     let admitted = |plan: &AdaSsp| {
         let cost = Cost::new(plan.mechanisms()).expect("a cost");
-        let asked = filter.price(&cost, Lane::Train, &block).expect("a price");
-        filter.admits(&vec![0; filter.caps().len()], &asked)
+        let amounts = filter.price(&cost, Lane::Train, &block).expect("a price");
+        filter.admits(&vec![0; filter.caps().len()], &amounts)
     };
     plans.into_iter().find(admitted).expect("some noise is enough")
 }
@@ -62,17 +62,17 @@ pub(crate) fn linear(plan: &AdaSsp, epsilon: &str, rows: Encoded) -> LinearModel
     plan.train(&mut opened(cost, epsilon, rows), Lane::Train).expect("a model")
 }
 
-/// A network by noisy steps, beginning from this one.
+/// A network trained by noisy steps from this one.
 pub(crate) fn network(start: Network, work: Work, training: &Training, epsilon: &str, rows: Encoded) -> Network {
     let plan = Plan::new(start.shape(), work, ceiling(epsilon), Rule::Renyi).expect("a plan");
     let mut session = opened(plan.charge().expect("a cost"), epsilon, rows);
     train(&mut session, Lane::Train, &plan, training, start).expect("trains")
 }
 
-/// The same network made to predict this for every row before it has learnt.
+/// The same network, changed to predict `output` for every row before training.
 ///
-/// The units of the last hidden layer become pairs that begin alike and cancel, so that their weights to the
-/// output can be as large as this scale makes them: with small ones the layers before would hardly learn.
+/// The units of the last hidden layer become pairs with equal inputs and opposite output weights, which cancel. So the
+/// output weights can be scaled up: with small ones the earlier layers would hardly learn.
 pub(crate) fn beginning_at(network: Network, scale: f32, output: f32) -> Network {
     let mut parameters = network.parameters().to_vec();
     let (last, before) = parameters.split_last_mut().expect("a layer");

@@ -1,4 +1,4 @@
-//! The shapes and settings that were found to work, fixed before any row is read.
+//! Shapes and hyperparameters that work well, fixed before any row is read.
 
 use sage_kernel::Rows;
 use sage_learn::encode::Encoded;
@@ -6,11 +6,11 @@ use sage_learn::network::{Inputs, Loss, Network, Rates, Shape, Training, Work};
 
 use crate::private::{beginning_at, network};
 
-/// A network for rides: one hidden layer of 64, which begins at a label of a quarter of an hour.
+/// A network for rides: one hidden layer of 64, which initially predicts a quarter of an hour.
 ///
 /// The clip is above most gradients once the network predicts roughly; a smaller one makes it predict medians.
-/// Of the rows of a year a step has about 4096. The rate and the divisor come from the number of rows, which a
-/// stream would release with noise of its own.
+/// A step samples about 4096 of the rows of a year. The rate and the divisor come from the number of rows, which a
+/// stream would release with noise.
 pub(crate) fn ride_network(epsilon: &str, rows: Encoded) -> Network {
     let shape = Shape::new(rows.layout(), Inputs::Direct, vec![64], Loss::Squared).expect("a shape");
     let count = rows.count() as f64;
@@ -29,10 +29,10 @@ pub(crate) fn paper_network(epsilon: &str, rows: Encoded) -> Network {
     network(Network::new(shape, 0), work, &training, epsilon, rows)
 }
 
-/// Logistic regression for flights, which begins at one late flight in five.
+/// Logistic regression for flights, which initially predicts one late flight in five.
 ///
-/// No gradient is longer than the root of one for each place and one for the bias; a shorter clip would shorten
-/// those of late flights alone, and chances would come out far too low.
+/// A gradient's norm is at most the root of the number of categorical fields plus one; a smaller clip would shorten
+/// only the gradients of late flights, and the predicted probabilities would be far too low.
 pub(crate) fn flight_model(epsilon: &str, rows: Encoded) -> Network {
     let shape = Shape::new(rows.layout(), Inputs::Direct, Vec::new(), Loss::Logistic).expect("a shape");
     let clip = f64::from(rows.layout().named + 1).sqrt();

@@ -1,7 +1,7 @@
 //! Columns of a Parquet file, by name, in the order of time.
 //!
-//! Parquet's own column readers are enough for a few columns of numbers and short texts; no other reader of
-//! such files is built for these tests.
+//! Parquet's own column readers are enough for a few columns of numbers and short texts, so these tests need no other
+//! reader.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -12,20 +12,20 @@ use parquet::data_type::{ByteArray, DataType};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use sage_learn::encode::{Encoded, Encoding, Source};
 
-/// A file of the data folder that `SAGE_DATA` names, where there is one.
+/// A file in the folder `SAGE_DATA`, if it exists.
 pub(crate) fn real(file: &str) -> Option<PathBuf> {
     let found = std::env::var_os("SAGE_DATA").map(|folder| Path::new(&folder).join(file)).filter(|path| path.exists());
     if found.is_none() {
-        println!("left out: SAGE_DATA names no folder with {file}");
+        println!("skipped: SAGE_DATA is not a folder with {file}");
     }
     found
 }
 
 /// Values of one column.
 enum Column {
-    /// Numbers; what is missing is no number.
+    /// Numbers; NaN if missing.
     Numbers(Vec<f64>),
-    /// Texts: which of a list each row has.
+    /// Texts: the distinct texts, and for each row the index of its text.
     Texts(Vec<String>, Vec<u16>),
 }
 
@@ -50,20 +50,20 @@ impl Table {
         self.rows
     }
 
-    /// Where the column of this name is, as encodings count them.
-    pub(crate) fn place(&self, name: &str) -> u32 {
+    /// The index of the column of this name, as encodings refer to it.
+    pub(crate) fn column_index(&self, name: &str) -> u32 {
         self.names.iter().position(|known| *known == name).expect("a column") as u32
     }
 
     /// A column of numbers.
     pub(crate) fn numbers(&self, name: &str) -> &[f64] {
-        match &self.columns[self.place(name) as usize] {
+        match &self.columns[self.column_index(name) as usize] {
             Column::Numbers(numbers) => numbers,
             Column::Texts(..) => panic!("{name} holds texts"),
         }
     }
 
-    /// A column that is worked out of one row's numbers.
+    /// Adds a column that is computed from each row's numbers.
     pub(crate) fn with(mut self, name: &'static str, number: impl Fn(&Self, usize) -> f64) -> Self {
         let numbers = (0..self.rows).map(|row| number(&self, row)).collect();
         self.names.push(name);
@@ -80,7 +80,7 @@ impl Table {
         Self { names: self.names, columns, rows: order.len() }
     }
 
-    /// How many rows are in the first nine tenths of the time.
+    /// The number of rows in the first nine tenths of the period.
     pub(crate) fn held_out_from(&self, by: &str) -> usize {
         let time = self.numbers(by);
         let (first, last) = (time[0], time[self.rows - 1]);
@@ -130,15 +130,15 @@ impl Source for Row<'_> {
 
 fn read_column(reader: &SerializedFileReader<File>, name: &str) -> Column {
     let schema = reader.metadata().file_metadata().schema_descr();
-    let place = (0..schema.num_columns()).find(|&place| schema.column(place).name() == name).expect("a column");
+    let index = (0..schema.num_columns()).find(|&index| schema.column(index).name() == name).expect("a column");
     let mut numbers = Vec::new();
     let (mut known, mut which) = (BTreeMap::new(), Vec::new());
     for group in 0..reader.num_row_groups() {
         let group = reader.get_row_group(group).expect("a row group");
         let rows = group.metadata().num_rows() as usize;
-        match group.get_column_reader(place).expect("a column") {
+        match group.get_column_reader(index).expect("a column") {
             ColumnReader::Int32ColumnReader(column) => numbers.extend(values(column, rows, |&value| f64::from(value))),
-            // Times are microseconds, which doubles hold for centuries.
+            // Times are in microseconds, which are exact in `f64` for centuries.
             ColumnReader::Int64ColumnReader(column) => numbers.extend(values(column, rows, |&value| value as f64)),
             ColumnReader::DoubleColumnReader(column) => numbers.extend(values(column, rows, |&value| value)),
             ColumnReader::ByteArrayColumnReader(column) => {
@@ -155,7 +155,7 @@ fn read_column(reader: &SerializedFileReader<File>, name: &str) -> Column {
         return Column::Numbers(numbers.into_iter().map(|number| number.unwrap_or(f64::NAN)).collect());
     }
     let mut texts = vec![String::new(); known.len()];
-    known.into_iter().for_each(|(text, place)| texts[place as usize] = text);
+    known.into_iter().for_each(|(text, index)| texts[index as usize] = text);
     Column::Texts(texts, which)
 }
 

@@ -1,4 +1,4 @@
-//! A year of green-taxi rides: how long does one take?
+//! A year of green-taxi rides: the duration of a ride.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn time_of_day(table: &Table, row: usize) -> f64 {
     table.numbers(PICKUP)[row] % DAY / DAY * std::f64::consts::TAU
 }
 
-/// Where the zones of the city are: longitude and latitude by number.
+/// The zones of the city: longitude and latitude by number.
 struct Zones(BTreeMap<u32, (f64, f64)>);
 
 impl Zones {
@@ -32,7 +32,7 @@ impl Zones {
         let text = std::fs::read_to_string(path).expect("a table");
         let zone = |line: &str| {
             let (number, rest) = line.split_once(',')?;
-            // The names between may hold commas.
+            // The names in between may contain commas.
             let mut rest = rest.rsplit(',').map(|part| part.parse::<f64>().ok());
             let (latitude, longitude) = (rest.next()??, rest.next()??);
             Some((number.parse().ok()?, (longitude, latitude)))
@@ -45,14 +45,14 @@ impl Zones {
     }
 }
 
-/// Rides in the order of time: those of the first nine tenths, and how many there are.
+/// Rides in the order of time, and the number of those in the training period.
 pub(crate) struct Rides {
     pub(crate) table: Table,
     pub(crate) training: usize,
 }
 
 impl Rides {
-    /// The rides, where the file is at hand.
+    /// The rides, if the file is available.
     pub(crate) fn read() -> Option<Self> {
         let path = real("taxi_green_2023.parquet")?;
         let zones = Zones::read(&real("taxi_zone_centroids.csv")?);
@@ -92,31 +92,31 @@ impl Rides {
 
     fn one_of(&self, name: &str, values: std::ops::Range<i64>) -> Field {
         let kind = KeyKind::OneOf(Categories::Integers(values.collect()));
-        Field { name: name.to_owned(), kind: FieldKind::Category(Key { column: self.table.place(name), kind }) }
+        Field { name: name.to_owned(), kind: FieldKind::Category(Key { column: self.table.column_index(name), kind }) }
     }
 
     fn miles(&self) -> Field {
-        let key = Key { column: self.table.place("trip_distance"), kind: KeyKind::Bucket(MILES.to_vec()) };
+        let key = Key { column: self.table.column_index("trip_distance"), kind: KeyKind::Bucket(MILES.to_vec()) };
         Field { name: "miles".to_owned(), kind: FieldKind::Category(key) }
     }
 
     fn label(&self) -> Label {
-        Label { column: self.table.place("label"), kind: LabelKind::Number { low: 0.0, high: 1.0 } }
+        Label { column: self.table.column_index("label"), kind: LabelKind::Number { low: 0.0, high: 1.0 } }
     }
 
     fn number(&self, name: &str, low: f64, high: f64) -> Field {
         let scale = Scale { low, high, span: Span::Signed, missing: Some(0.0) };
-        Field { name: name.to_owned(), kind: FieldKind::Number { column: self.table.place(name), scale } }
+        Field { name: name.to_owned(), kind: FieldKind::Number { column: self.table.column_index(name), scale } }
     }
 
     fn encoding(&self, fields: Vec<Field>) -> Encoding {
         Encoding::new(Stated { fields, label: self.label() }).expect("an encoding")
     }
 
-    /// For linear models: 61 places, and the distance and its logarithm as numbers.
+    /// For linear models: 61 one-hot columns, and the distance and its logarithm as numbers.
     ///
-    /// Without the two numbers few rows stand for the longest rides, and the ridge that the noise asks for
-    /// draws those to the middle of the label: the loss is then 4 % above that of ridge regression, not 0.3 %.
+    /// Without the two numbers the longest rides have few rows, and the ridge that the noise requires pulls their
+    /// predictions to the middle: the loss is then 4 % above that of ridge regression, not 0.3 %.
     pub(crate) fn for_lines(&self) -> Encoding {
         let mut fields = vec![self.number("trip_distance", 0.0, 20.0), self.number("log distance", -2.0, 3.0)];
         fields.extend([self.one_of("hour", 0..24), self.one_of("day", 0..7), self.miles()]);
@@ -124,14 +124,14 @@ impl Rides {
         self.encoding(fields)
     }
 
-    /// For the paper's network: the 61 places alone.
+    /// For the paper's network: the 61 one-hot columns alone.
     pub(crate) fn for_the_paper(&self) -> Encoding {
         let categories = [self.one_of("hour", 0..24), self.one_of("day", 0..7), self.miles()];
         let others = [self.one_of("payment_type", 1..4), self.one_of("trip_type", 1..3)];
         self.encoding(categories.into_iter().chain(others).collect())
     }
 
-    /// Everything that is known of a ride, for a linear model to hold a network against.
+    /// All features of a ride, for the linear baseline of the network.
     pub(crate) fn for_the_best_line(&self) -> Encoding {
         let mut fields = self.numbers();
         fields.extend([self.one_of("hour", 0..24), self.one_of("day", 0..7), self.miles()]);
@@ -139,8 +139,8 @@ impl Rides {
         self.encoding(fields)
     }
 
-    /// For networks: the distance, the time of day and the two places as numbers, and few categories; every
-    /// input more is noise more.
+    /// For networks: the distance, the time of day and the two locations as numbers, and few categories; every
+    /// additional input adds noise.
     pub(crate) fn for_networks(&self) -> Encoding {
         let mut fields = self.numbers();
         fields.extend([self.one_of("day", 0..7), self.one_of("payment_type", 1..4), self.one_of("trip_type", 1..3)]);

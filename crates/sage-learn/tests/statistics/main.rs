@@ -1,4 +1,4 @@
-//! Statistics: right within their half-widths as often as they say, on rows of every kind.
+//! Statistics: confidence intervals have their stated coverage, on rows of every kind.
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot get its number has failed")]
 
@@ -42,9 +42,9 @@ fn holds(estimate: &Estimate, truth: f64) -> bool {
     estimate.low <= truth && truth <= estimate.high
 }
 
-/// With a chance of one in twenty each, more than 40 misses of 200 are a matter of 10⁻¹⁰.
+/// At 95 % coverage, more than 40 misses in 200 have a probability of about 10⁻¹⁰.
 #[test]
-fn intervals_hold_as_often_as_they_say_and_are_not_idle() {
+fn intervals_have_their_stated_coverage_and_are_not_vacuous() {
     let bounds = (2.0, 6.0);
     for noise in NOISES {
         let noise = noise();
@@ -82,11 +82,11 @@ fn intervals_hold_as_often_as_they_say_and_are_not_idle() {
 }
 
 #[test]
-fn groups_with_too_few_rows_say_so() {
+fn groups_with_too_few_rows_are_flagged() {
     let plan = GroupBy { keys: 4, bounds: (0.0, 10.0), noise: laplace("2") };
     let rows = [vec![0.5; 2_000], vec![1.25; 1_000], vec![f64::NAN; 100], vec![7.0; 50]].concat();
     let mut session = open(plan.mechanisms(), rows);
-    // The key is the whole part, the value eight times the rest.
+    // The key is the integer part, the value eight times the fractional part.
     let key = |row: f64| row.is_finite().then(|| (row as u32, 8.0 * row.fract()));
     let groups = plan.run(&mut session, Lane::Train, 0.01, key).unwrap();
     assert!((groups[0].mean - 4.0).abs() < 0.1 && (groups[1].mean - 2.0).abs() < 0.1, "{groups:?}");
@@ -96,12 +96,12 @@ fn groups_with_too_few_rows_say_so() {
     assert!(empty.clone().count() > 0 && empty.clone().all(|group| (group.mean - 5.0).abs() < 1e-12));
     let again = plan.run(&mut session, Lane::Train, 0.01, key);
     assert_eq!(again.err(), Some(StatisticError::Session(SessionError::NotCovered)));
-    // What the rule asks for at ε = 2: twice ln(1 / 0.025) / ε, in continuous noise.
+    // The rule at ε = 2 for continuous noise: twice ln(1 / 0.025) / ε.
     assert!((plan.fewest().unwrap() - (4.0f64 / 0.1).ln()).abs() < 1e-4);
 }
 
 #[test]
-fn histograms_come_with_one_reach_for_all() {
+fn histograms_have_one_noise_bound_for_all_counts() {
     for noise in NOISES {
         let plan = Histogram { keys: 100, noise: noise() };
         let mut session = open(plan.mechanisms(), (0..5_000).map(|row| f64::from(row % 100)).collect());
@@ -111,7 +111,7 @@ fn histograms_come_with_one_reach_for_all() {
     }
 }
 
-/// Nothing a row or a parameter holds stops a statistic or makes it no number.
+/// No row and no parameter makes a statistic fail or return NaN.
 #[test]
 fn hostile_rows_and_parameters() {
     let odd = [f64::NAN, f64::INFINITY, f64::NEG_INFINITY, f64::MAX, f64::MIN, 5e-324, -0.0];
@@ -151,7 +151,7 @@ fn hostile_rows_and_parameters() {
 }
 
 #[test]
-fn quantiles_of_a_known_law() {
+fn quantiles_of_a_known_distribution() {
     let mut dice = Dice(5);
     let plan = Quantiles::new((0..=1000).map(|step| f64::from(step) / 1000.0).collect(), gaussian("3")).unwrap();
     let mut session = open(plan.mechanisms(), (0..200_000).map(|_| dice.unit()).collect());
@@ -163,7 +163,8 @@ fn quantiles_of_a_known_law() {
     }
 }
 
-/// Two keys, one with numbers twice as large: one charge finds the quantiles of both, and rows without a key count nowhere.
+/// Two keys, one with numbers twice as large: one charge gives the quantiles of both, and rows without a key are
+/// not counted.
 #[test]
 fn quantiles_by_key_cost_what_those_of_all_rows_do() {
     let mut dice = Dice(6);
@@ -196,14 +197,14 @@ fn an_epsilon_meets_its_target() {
     let mut session = open(mean.mechanisms(), (0..110_000).map(|_| 100.0 * dice.unit()).collect());
     let found = mean.run(&mut session, Lane::Train, 0.05, |row| row).unwrap();
     assert!(found.half_width() <= 1.0, "{epsilon:?}: {found:?}");
-    // More rows or a wider target need less; too few rows cannot do it at any price.
+    // More rows or a wider target need less ε; with too few rows no ε is enough.
     assert!(epsilon_for_mean(1_000_000, bounds, 1.0, 0.05).unwrap().unwrap() < epsilon);
     assert!(epsilon_for_mean(100_000, bounds, 2.0, 0.05).unwrap().unwrap() < epsilon);
     assert_eq!(epsilon_for_mean(100, bounds, 1.0, 0.05), Ok(None));
     assert!(epsilon_for_mean(100, bounds, f64::NAN, 0.05).is_err());
 }
 
-/// An hour, a speed, and how long it took.
+/// A ride: its hour, speed and duration.
 struct Ride(i64, f64, f64);
 
 impl Source for Ride {
@@ -249,7 +250,7 @@ fn a_mean_by_key_is_fitted_and_joined() {
         assert!(fit_join(&mut session, &fitted, "by hour", noise).is_err(), "once");
         assert!(fit_join(&mut session, &encoding, "speed", noise).is_err());
         let table = fitted.joins().next().unwrap().2.table.clone();
-        // The means are 0, 1 and 2 fifths of the span; nobody has the other keys.
+        // The means are 0, 1 and 2 fifths of the span; no row has the other keys.
         for (key, expected) in [-1.0, -0.6, -0.2].iter().enumerate() {
             assert!((table[key] - expected).abs() < 0.02, "{mean:?} {table:?}");
         }

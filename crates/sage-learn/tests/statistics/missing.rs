@@ -6,8 +6,8 @@ use sage_learn::statistics::{Count, Group, GroupBy, Histogram, Mean, Quantiles, 
 use super::support::{Dice, Numbers, session};
 use super::{gaussian, holds, laplace, open};
 
-/// Half of the values were missing and the others 0.8, and the statistics were 0.398, with an interval that excluded
-/// 0.8, a group mean of 0.40 and a variance of 0.034: a missing value was the low bound.
+/// Regression test: with half of the values missing and the others 0.8, the mean was 0.398 with an interval that
+/// excluded 0.8, because a missing value was counted as the lower bound.
 #[test]
 fn half_of_the_values_missing_changes_no_mean() {
     for missing in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
@@ -19,7 +19,7 @@ fn half_of_the_values_missing_changes_no_mean() {
         let parts = [sum.mechanisms(), mean.mechanisms(), variance.mechanisms(), groups.mechanisms()].concat();
         let rows = (0..20_000).map(|row| if row % 2 == 0 { 0.8 } else { missing }).collect();
         let mut session = open([parts, quantiles.mechanisms()].concat(), rows);
-        // Rare enough that noise does not decide the test.
+        // So small that noise practically never fails the test.
         let (lane, chance) = (Lane::Train, 1e-6);
         let found = mean.run(&mut session, lane, chance, |row| row).unwrap();
         assert!(holds(&found, 0.8) && found.half_width() < 0.03, "{missing}: {found:?}");
@@ -53,7 +53,7 @@ impl Table {
                 share if share < null + odd => {
                     Some([f64::NAN, f64::INFINITY, f64::NEG_INFINITY][dice.below(3) as usize])
                 }
-                // Some lie beyond the bounds: clipped, not missing.
+                // Some are out of bounds: clipped, not missing.
                 _ => Some(-6.0 + 14.0 * dice.unit().min(dice.unit())),
             };
             (key, value)
@@ -74,7 +74,7 @@ impl Table {
         found
     }
 
-    /// Rows by their number, as a session holds them.
+    /// The row indices, as rows of a session.
     fn numbers(&self) -> Numbers {
         Numbers((0..self.rows.len()).map(|row| row as f64).collect())
     }
@@ -84,8 +84,8 @@ fn mean_of(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// Every statistic of random tables against a reference that drops what is missing first, with noise so small that the
-/// numbers themselves are compared.
+/// Compares every statistic of random tables with a reference that first drops missing values, with noise so small
+/// that the numbers themselves can be compared.
 #[test]
 fn random_tables_agree_with_a_reference() {
     let seed = std::env::var("SAGE_SEED").ok().and_then(|seed| seed.parse().ok()).unwrap_or(0x5eed);

@@ -1,14 +1,14 @@
-//! What the tests of the learners share: permits on one stream, and numbers for making up rows.
+//! Shared by the tests of the learners: permits on one stream, and random numbers for synthetic rows.
 
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    Answer, Blocks, Ceiling, ContextId, Cost, Delta, Door, Doors, Epsilon, Filter, Gate, Mechanism, MemoryLog, Permit,
-    Policy, Request, RequestKey, Rows, Rule, Session, StreamId,
+    AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Mechanism,
+    MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, Session, StreamId,
 };
 
-/// Leave to read the blocks of a stream of its own, both lanes charged alike.
+/// A permit for the blocks of a new stream, with the same charge on both lanes.
 pub(crate) fn permit(parts: Vec<Mechanism>, blocks: u32) -> Permit {
     let ceiling = Ceiling {
         epsilon: Epsilon::ceiling("20").expect("a ceiling"),
@@ -18,7 +18,7 @@ pub(crate) fn permit(parts: Vec<Mechanism>, blocks: u32) -> Permit {
     let rule = if parts.iter().all(pure) { Rule::Basic } else { Rule::Renyi };
     let filter = Filter::new(rule, ceiling).expect("a filter");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
-    let stream = gate.create_stream(0, "rides", Policy::single(filter, Doors::EnforcedOnly)).expect("a stream");
+    let stream = gate.create_stream(0, "rides", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
     gate.add_blocks(0, stream, (0..blocks).map(|block| block.to_string()).collect()).expect("blocks");
     let cost = Cost::new(parts).expect("a cost");
     let request = Request {
@@ -27,11 +27,11 @@ pub(crate) fn permit(parts: Vec<Mechanism>, blocks: u32) -> Permit {
         context: ContextId(0),
         blocks: Blocks::range(0, blocks - 1).expect("blocks"),
         costs: [Some(cost.clone()), Some(cost)],
-        door: Door::Enforced,
+        access: AccessMode::Enforced,
         purpose: "test".to_owned(),
     };
     match gate.charge(0, vec![request]).expect("a healthy log").remove(0) {
-        Answer::Granted(grant) => gate.start(0, grant).expect("a start"),
+        ChargeOutcome::Granted(grant) => gate.start(0, grant).expect("a start"),
         other => panic!("not granted: {other:?}"),
     }
 }
@@ -46,7 +46,7 @@ pub(crate) fn noise() -> SecureNoise {
     SecureNoise::new().expect("randomness")
 }
 
-/// Numbers for making up rows.
+/// Pseudo-random numbers for synthetic rows.
 pub(crate) struct Dice(pub(crate) u64);
 
 impl Dice {
@@ -77,7 +77,7 @@ impl Rows for Numbers {
         self.0.len()
     }
 
-    fn row(&self, place: usize) -> f64 {
-        self.0[place]
+    fn row(&self, index: usize) -> f64 {
+        self.0[index]
     }
 }

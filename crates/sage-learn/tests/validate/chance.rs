@@ -4,7 +4,7 @@ use sage_kernel::SCALE;
 use sage_kernel::noise::{DiscreteGaussian, DiscreteLaplace, SeededNoise, uniform_below};
 use sage_learn::validate::clopper_pearson;
 
-/// The seed of this run: printed, and taken from `SAGE_SEED` to repeat one.
+/// The seed of this run: from `SAGE_SEED` if it is set, and printed so that a run can be repeated.
 pub fn run_seed(test: &str) -> u64 {
     let given = std::env::var("SAGE_SEED").ok().and_then(|text| text.parse().ok());
     let seed = given.unwrap_or(0x5a6e_0003);
@@ -30,21 +30,21 @@ impl Dice {
     }
 }
 
-/// A binomial law, as a table of its distribution around the mean.
+/// A binomial distribution, as a table of its distribution around the mean.
 pub struct Binomial {
     first: u64,
     cumulative: Vec<f64>,
 }
 
 impl Binomial {
-    /// What is left out at both ends has a chance of 1e-20 or so.
+    /// Both tails beyond the table together have a probability of about 1e-20.
     pub fn new(trials: u64, rate: f64) -> Self {
         let (n, deviation) = (trials as f64, (trials as f64 * rate * (1.0 - rate)).sqrt());
         let centre = (n * rate).floor();
         let first = (centre - 10.0 * deviation - 30.0).max(0.0) as u64;
         let last = ((centre + 10.0 * deviation + 30.0) as u64).min(trials);
         let ratio = |k: u64| (trials - k) as f64 / (k + 1) as f64 * rate / (1.0 - rate);
-        // Unscaled masses, outward from the centre, so that none of those that matter vanishes.
+        // Unnormalised masses, outward from the centre, so that none of the relevant ones underflows.
         let centre = centre as u64;
         let mut masses = vec![1.0; (last - first + 1) as usize];
         for k in centre..last {
@@ -64,8 +64,8 @@ impl Binomial {
 
     pub fn draw(&self, dice: &mut Dice) -> f64 {
         let unit = dice.unit();
-        let place = self.cumulative.partition_point(|&below| below <= unit).min(self.cumulative.len() - 1);
-        (self.first + place as u64) as f64
+        let index = self.cumulative.partition_point(|&below| below <= unit).min(self.cumulative.len() - 1);
+        (self.first + index as u64) as f64
     }
 }
 
@@ -91,19 +91,19 @@ impl Source {
         Self::Gaussian(DiscreteGaussian::new(sigma * SCALE, 1).unwrap())
     }
 
-    /// So many draws.
+    /// `count` draws.
     pub fn draws(&self, seed: u64, count: usize) -> Vec<f64> {
         let mut noise = vec![0i128; count];
         let mut source = SeededNoise::new(seed);
         match self {
-            Self::Laplace(law) => law.fill(&mut source, &mut noise).unwrap(),
-            Self::Gaussian(law) => law.fill(&mut source, &mut noise).unwrap(),
+            Self::Laplace(distribution) => distribution.fill(&mut source, &mut noise).unwrap(),
+            Self::Gaussian(distribution) => distribution.fill(&mut source, &mut noise).unwrap(),
         }
         noise.into_iter().map(|units| units as f64 / SCALE as f64).collect()
     }
 }
 
-/// One seed out of several numbers.
+/// One seed from several numbers.
 pub fn mix(parts: &[u64]) -> u64 {
     parts.iter().fold(0x9e37_79b9_7f4a_7c15, |seed, &part| {
         let word = (seed ^ part).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -112,7 +112,7 @@ pub fn mix(parts: &[u64]) -> u64 {
     })
 }
 
-/// Whether so many errors show a rate within the risk: the upper limit, at 99 in 100, is not above it.
+/// Whether the error rate is within the risk: its upper limit at 99 % confidence is at most the risk.
 pub fn within(errors: usize, runs: usize, risk: f64) -> bool {
     clopper_pearson(errors as f64, runs as f64, 0.01).1 <= risk
 }
@@ -121,8 +121,8 @@ pub fn within(errors: usize, runs: usize, risk: f64) -> bool {
 fn binomial_numbers_have_their_mean_and_variance() {
     let mut dice = Dice::new(7);
     for (trials, rate) in [(1, 0.5), (20, 0.05), (1000, 0.9), (10_000, 0.001)] {
-        let law = Binomial::new(trials, rate);
-        let draws: Vec<f64> = (0..40_000).map(|_| law.draw(&mut dice)).collect();
+        let distribution = Binomial::new(trials, rate);
+        let draws: Vec<f64> = (0..40_000).map(|_| distribution.draw(&mut dice)).collect();
         let mean = draws.iter().sum::<f64>() / 40_000.0;
         let variance = draws.iter().map(|draw| (draw - mean).powi(2)).sum::<f64>() / 40_000.0;
         let (exact_mean, exact) = (trials as f64 * rate, trials as f64 * rate * (1.0 - rate));
@@ -132,7 +132,7 @@ fn binomial_numbers_have_their_mean_and_variance() {
 }
 
 #[test]
-fn the_judge_of_rates_can_say_no() {
+fn rates_above_the_risk_are_detected() {
     assert!(within(30, 10_000, 0.01) && within(0, 10_000, 0.01));
     assert!(!within(100, 10_000, 0.01) && !within(150, 10_000, 0.01) && !within(10_000, 10_000, 0.5));
 }

@@ -1,4 +1,4 @@
-//! Decisions, quantiles and limits against reference numbers; parameters that are none.
+//! Decisions, quantiles and limits against reference numbers; invalid parameters.
 
 use std::num::NonZeroU32;
 
@@ -27,13 +27,13 @@ fn quantiles_match_reference() {
         assert_eq!(discrete_laplace_quantile(1.0 / epsilon, beta).unwrap(), exact, "{epsilon} {beta}");
         let noise = Noise::Laplace { scale: 1.0 / epsilon, steps: 1 };
         assert_eq!(noise.reach(beta), exact as f64);
-        // The quantile lies between the two tails, and each tail's own quantile is its place.
+        // The quantile lies between the two tails, and the quantile of each tail is its own bound.
         assert!(beyond <= beta && (before > beta || exact == 0));
         assert_eq!(noise.reach(beyond * (1.0 + 1e-9)), exact as f64);
     }
 }
 
-/// On the kernel's grid of 2^20 steps a row the quantile is the continuous one but for a step or two.
+/// On the kernel's grid of 2^20 steps per row, the quantile equals the continuous one up to a step or two.
 #[test]
 fn the_grid_reaches_as_far_as_continuous_noise() {
     for &(epsilon, beta, exact) in LAPLACE_QUANTILES {
@@ -41,10 +41,10 @@ fn the_grid_reaches_as_far_as_continuous_noise() {
         let found = Noise::from(table).reach(beta);
         assert!((found - exact).abs() <= 2.0 / SCALE as f64 + 1e-9 * exact, "{epsilon} {beta}: {found}, not {exact}");
     }
-    // The normal law's 0.9875 quantile.
+    // The normal distribution's 0.9875 quantile.
     let table = TableNoise::Gaussian(Sigma::cost("10").unwrap());
     check_close(Noise::from(table).reach(0.0125), 22.414_027_276, 1e-6, "Gaussian");
-    // A noise too wide for any bound reaches for ever.
+    // Noise too wide for any bound has an infinite reach.
     let wide = TableNoise::Laplace(Epsilon::from_units(1).unwrap());
     assert_eq!(Noise::from(wide).reach(0.1), f64::INFINITY);
 }
@@ -122,12 +122,12 @@ fn the_incomplete_beta_function_matches_reference() {
     {
         assert_eq!(incomplete_beta(x, a, b), None);
     }
-    // It falls in a and rises in b for real numbers: what makes the correction for noise safe.
+    // It decreases in a and increases in b for real numbers, which makes the correction for noise safe.
     let mut last = [1.0, 0.0];
     for step in 1..400 {
-        let place = 0.25 * f64::from(step);
-        let next = [incomplete_beta(0.4, place, 30.0).unwrap(), incomplete_beta(0.4, 30.0, place).unwrap()];
-        assert!(next[0] <= last[0] && next[1] >= last[1], "{place}");
+        let argument = 0.25 * f64::from(step);
+        let next = [incomplete_beta(0.4, argument, 30.0).unwrap(), incomplete_beta(0.4, 30.0, argument).unwrap()];
+        assert!(next[0] <= last[0] && next[1] >= last[1], "{argument}");
         last = next;
     }
 }
@@ -196,7 +196,7 @@ fn parameters_out_of_range_are_refused() {
         assert!(ComparisonTarget::new(bad, 2.0).is_err());
     }
     assert!(Margin::new(f64::NAN, 0.1).is_err() && Margin::new(-1.0, 0.1).is_err() && Risk::new(1e-201).is_err());
-    // A tiny target over a huge bound is no number above zero.
+    // A tiny target over a huge bound is not above zero.
     assert!(LossTarget::new(5e-324, 1e300).is_err());
     let error = LossTarget::new(2.0, 1.0).unwrap_err();
     assert!(error.to_string().contains("below the largest loss"));

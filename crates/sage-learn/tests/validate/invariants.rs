@@ -1,4 +1,4 @@
-//! What must hold for any released numbers: monotone, indifferent to units, and silent on absurd ones.
+//! Invariants of decisions: monotone, independent of units, and no decision on invalid numbers.
 
 use proptest::prelude::{ProptestConfig, prop_assert, prop_assert_eq, proptest};
 use sage_kernel::{Pair, Triple};
@@ -16,7 +16,7 @@ fn margin(reach: f64, chance: f64) -> Margin {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 20_000, ..ProptestConfig::default() })]
 
-    /// More loss never turns a retry into an accept, more of the rest never an accept into a retry; rejecting
+    /// A larger upper sum never turns a retry into an accept, a larger lower sum never an accept into a retry; rejecting
     /// is the mirror image.
     #[test]
     fn decisions_are_monotone(
@@ -53,7 +53,7 @@ proptest! {
         prop_assert!(!(accepts(here, target, margin, TAILS[0]) && rejects(here, target, 0.0, margin, TAILS[0])));
     }
 
-    /// More noise, or less risk, never makes anything certain.
+    /// More noise, or less risk, never turns a retry into a decision.
     #[test]
     fn margins_are_monotone(
         above in -50.0..400.0f64, below in -50.0..400.0f64, target in 0.001..0.999f64,
@@ -70,7 +70,7 @@ proptest! {
         prop_assert!(0.0 <= outer.0 && outer.0 <= outer.1 && outer.1 <= 1.0, "{outer:?}");
     }
 
-    /// A loss in other units, with bound and target in the same, is the same share and the same decision.
+    /// A loss in other units, with bound and target in the same units, gives the same share and the same decision.
     #[test]
     fn units_do_not_matter(
         above in 0.0..300.0f64, below in 0.0..300.0f64, target in 0.01..0.99f64, units in 1e-6..1e6f64,
@@ -87,7 +87,7 @@ proptest! {
     }
 }
 
-/// Whatever comes in, a decision comes out, and what is no number decides nothing.
+/// Every input gives a result, and NaN never accepts or rejects.
 #[test]
 fn hostile_numbers_decide_nothing() {
     let numbers = [

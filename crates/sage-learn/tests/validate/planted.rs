@@ -1,4 +1,4 @@
-//! Validators with known mistakes: the simulation that passes ours must catch each of them.
+//! Validators with planted mistakes: the simulation that passes ours must detect each of them.
 
 use sage_kernel::Pair;
 use sage_learn::validate::decide::{Tail, accepts, evidence, rejects};
@@ -7,7 +7,7 @@ use sage_learn::validate::{Margin, Noise, Risk};
 use super::chance::{Source, run_seed, runs, within};
 use super::simulate::{EPSILONS, Point, RISKS, count, points};
 
-/// The sums of one run: exact, and two draws of noise for a loss of ε each.
+/// The exact sums of one run, and two draws of noise with ε each.
 struct Sums {
     rows: f64,
     loss: f64,
@@ -47,7 +47,7 @@ fn without_noise(point: Point, risk: f64, sums: &Sums) -> bool {
     accepts(pair, point.mean, Margin::new(0.0, risk / 2.0).unwrap(), Tail::KullbackLeibler)
 }
 
-/// Our test without its guard: sums below zero are turned round.
+/// Our test without its guard: negative sums change their sign.
 fn without_guard(point: Point, risk: f64, sums: &Sums) -> bool {
     let reach = noise_of(point).reach(risk / 4.0);
     let a = (sums.loss + sums.noise[0] + reach).max(0.0);
@@ -75,7 +75,7 @@ fn ours(point: Point, risk: f64, sums: &Sums) -> bool {
     accepts(pair, point.mean, Margin::one_sided(noise_of(point), Risk::new(risk).unwrap()), Tail::KullbackLeibler)
 }
 
-/// At how many settings the rate is not shown to be within the risk.
+/// The number of settings at which the error rate is not shown to be within the risk.
 fn violations(seed: u64, decide: Decide) -> usize {
     let chosen = |point: &Point| [EPSILONS[2], EPSILONS[3], EPSILONS[6]].contains(&point.epsilon) && point.rows <= 1000;
     let mut found = 0;
@@ -106,6 +106,6 @@ fn mistakes_are_caught() {
     for (what, decide) in planted {
         let found = violations(seed, decide);
         println!("{what}: {found} settings");
-        assert!(found > 0, "{what} was not noticed");
+        assert!(found > 0, "{what} was not detected");
     }
 }

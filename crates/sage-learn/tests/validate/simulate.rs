@@ -1,6 +1,6 @@
-//! Rates of wrong verdicts, simulated: rows whose mean is exactly at the target, losses at both ends of their
-//! range (the worst case of these bounds), the kernel's exact noise, over numbers of rows from none to ten
-//! thousand, ε from almost nothing to almost no noise, and targets from rare to common.
+//! Simulated rates of wrong verdicts: rows whose mean is exactly at the target, losses at both ends of their range (the
+//! worst case of these bounds) and the kernel's exact noise, for zero to ten thousand rows, very small to very large ε,
+//! and rare to common targets.
 
 use std::num::NonZeroU32;
 
@@ -59,20 +59,20 @@ pub fn points() -> impl Iterator<Item = Point> {
 pub fn count<const DECISIONS: usize>(
     point: Point, source: &Source, seed: u64, decide: impl Fn(f64, [f64; 3]) -> [bool; DECISIONS],
 ) -> [usize; DECISIONS] {
-    let law = Binomial::new(point.rows, point.mean);
+    let distribution = Binomial::new(point.rows, point.mean);
     let mut dice = Dice::new(seed);
     let mut counts = [0; DECISIONS];
     for noise in source.draws(seed, 3 * runs()).chunks_exact(3) {
-        let made = decide(law.draw(&mut dice), [noise[0], noise[1], noise[2]]);
+        let made = decide(distribution.draw(&mut dice), [noise[0], noise[1], noise[2]]);
         counts.iter_mut().zip(made).for_each(|(count, made)| *count += usize::from(made));
     }
     counts
 }
 
-/// Checks the rates at one point and gives the worst, over its risk.
+/// Checks the rates at one point and returns the largest, divided by the risk.
 fn check<const DECISIONS: usize>(point: Point, what: &str, counts: [usize; DECISIONS], risk: f64) -> f64 {
-    for (place, count) in counts.into_iter().enumerate() {
-        assert!(within(count, runs(), risk), "{what} {place}: {count} wrong of {} at {point:?}, risk {risk}", runs());
+    for (index, count) in counts.into_iter().enumerate() {
+        assert!(within(count, runs(), risk), "{what} {index}: {count} wrong of {} at {point:?}, risk {risk}", runs());
     }
     counts.into_iter().max().unwrap_or(0) as f64 / runs() as f64 / risk
 }
@@ -100,7 +100,7 @@ fn losses_are_wrongly_accepted_within_the_risk() {
         }
     }
     println!("worst rate over risk: {worst}");
-    // The statistical half is used: the tests are not idle.
+    // The half of the risk for the rows is used: the tests are not vacuous.
     assert!(worst > 0.2);
 }
 
@@ -111,9 +111,9 @@ fn classes_are_wrongly_rejected_within_the_risk() {
     let mut worst = 0.0f64;
     for point in points() {
         let source = Source::with_sensitivity(SCALE + 2 * GAP_STEPS, point.epsilon);
-        let noise_law = Noise::of_best_loss(Epsilon::from_units(point.epsilon).unwrap(), gap);
+        let noise_distribution = Noise::of_best_loss(Epsilon::from_units(point.epsilon).unwrap(), gap);
         for risk in RISKS {
-            let margin = Margin::one_sided(noise_law, Risk::new(risk).unwrap());
+            let margin = Margin::one_sided(noise_distribution, Risk::new(risk).unwrap());
             let counts = count(point, &source, point.seed(seed), |sum, noise| {
                 // The computed least loss lies above the true one by as much as the gap allows.
                 let mut sums = noisy(point, sum, noise);
@@ -150,8 +150,8 @@ fn accuracies_are_wrongly_decided_within_the_risk() {
     assert!(worst > 0.3);
 }
 
-/// Rows fall on some keys, and each key has a right answer with the same chance, so that the best function has exactly
-/// this accuracy. The best on the rows has more, by chance: with few rows and many keys by much.
+/// Rows are spread over some keys, and the majority class of each key has the same probability, so the best function
+/// has exactly this accuracy. The best function on the sample has a higher one: much higher with few rows and many keys.
 #[test]
 fn classes_of_answers_are_wrongly_rejected_within_the_risk() {
     let seed = run_seed("answers rejected");
@@ -159,14 +159,15 @@ fn classes_of_answers_are_wrongly_rejected_within_the_risk() {
     for point in points().filter(|point| point.mean >= 0.5) {
         let source = Source::laplace(point.epsilon);
         for keys in [1, 20] {
-            let laws = [point.rows / keys, point.rows / keys + 1].map(|rows| (rows, Binomial::new(rows, point.mean)));
+            let distributions =
+                [point.rows / keys, point.rows / keys + 1].map(|rows| (rows, Binomial::new(rows, point.mean)));
             let margins = RISKS.map(|risk| Margin::one_sided(point.table_noise().into(), Risk::new(risk).unwrap()));
             let mut dice = Dice::new(point.seed(seed));
             let mut rejected = [0; RISKS.len()];
             for noise in source.draws(point.seed(seed), 2 * runs()).chunks_exact(2) {
                 let best = |key: u64, dice: &mut Dice| {
-                    let (rows, law) = &laws[usize::from(key < point.rows % keys)];
-                    let first = law.draw(dice);
+                    let (rows, distribution) = &distributions[usize::from(key < point.rows % keys)];
+                    let first = distribution.draw(dice);
                     first.max(*rows as f64 - first)
                 };
                 let right: f64 = (0..keys).map(|key| best(key, &mut dice)).sum();
@@ -194,11 +195,11 @@ fn losses_are_wrongly_accepted_by_variance_within_the_risk() {
         let halves = Binomial::new(point.rows, 0.5);
         for risk in RISKS {
             let margin = Margin::of_triple(point.table_noise().into(), Risk::new(risk).unwrap());
-            let law = Binomial::new(point.rows, point.mean);
+            let distribution = Binomial::new(point.rows, point.mean);
             let mut dice = Dice::new(point.seed(seed));
             let mut counts = [0; 2];
             for noise in source.draws(point.seed(seed), 3 * runs()).chunks_exact(3) {
-                let (ones, half) = (law.draw(&mut dice), halves.draw(&mut dice));
+                let (ones, half) = (distribution.draw(&mut dice), halves.draw(&mut dice));
                 let triple = |squares: f64, rest: f64, below: f64| Triple {
                     squares: squares + noise[0],
                     rest: rest + noise[1],
@@ -252,9 +253,9 @@ fn gaussian_noise_keeps_the_risk_too() {
     {
         let point = Point { rows, mean, epsilon: sigma };
         let source = Source::gaussian(sigma);
-        let noise_law = Noise::from(TableNoise::Gaussian(Sigma::from_units(sigma * 1_000_000_000).unwrap()));
+        let noise_distribution = Noise::from(TableNoise::Gaussian(Sigma::from_units(sigma * 1_000_000_000).unwrap()));
         for risk in RISKS {
-            let margin = Margin::one_sided(noise_law, Risk::new(risk).unwrap());
+            let margin = Margin::one_sided(noise_distribution, Risk::new(risk).unwrap());
             let counts = count(point, &source, point.seed(seed), |sum, noise| {
                 let sums = noisy(point, sum, noise);
                 [
@@ -268,7 +269,7 @@ fn gaussian_noise_keeps_the_risk_too() {
     }
 }
 
-/// A model that is better than its target is accepted once there are as many rows as there should have to be.
+/// A model that is better than its target is accepted with the expected number of rows.
 #[test]
 fn good_models_are_accepted() {
     let seed = run_seed("power");
@@ -292,8 +293,8 @@ fn good_models_are_accepted() {
     }
 }
 
-/// Twelve attempts, each with a new model exactly at the target: with the schedule the chance that any is
-/// accepted stays within the risk, with the whole risk each time it does not.
+/// Twelve attempts, each with a new model exactly at the target: with the schedule the probability that any is accepted
+/// stays within the risk; with the whole risk for each attempt it does not.
 #[test]
 fn attempts_share_the_risk() {
     let seed = run_seed("attempts");
@@ -305,11 +306,11 @@ fn attempts_share_the_risk() {
         for attempt in 1..=12 {
             let shares = [whole.at_attempt(NonZeroU32::new(attempt).unwrap()), whole];
             let margins = shares.map(|share| Margin::one_sided(point.table_noise().into(), share));
-            let law = Binomial::new(point.rows, point.mean);
+            let distribution = Binomial::new(point.rows, point.mean);
             let seed = mix(&[seed, u64::from(attempt)]);
             let mut dice = Dice::new(seed);
             for (run, noise) in source.draws(seed, 2 * runs()).chunks_exact(2).enumerate() {
-                let right = law.draw(&mut dice);
+                let right = distribution.draw(&mut dice);
                 let sums = (right + noise[0], point.rows as f64 - right + noise[1]);
                 for (accepted, margin) in accepted.iter_mut().zip(margins) {
                     accepted[run] |= accepts_accuracy(sums.0, sums.1, point.mean, margin);
@@ -318,6 +319,6 @@ fn attempts_share_the_risk() {
         }
         let [scheduled, flat] = accepted.map(|runs| runs.into_iter().filter(|&accepted| accepted).count());
         assert!(within(scheduled, runs(), risk), "{scheduled} of {} at risk {risk}", runs());
-        assert!(!within(flat, runs(), risk), "{flat} of {}: the simulation would not notice", runs());
+        assert!(!within(flat, runs(), risk), "{flat} of {}: the simulation would not detect it", runs());
     }
 }

@@ -28,7 +28,7 @@ pub struct Loss {
     pub target: f64,
     pub reach: f64,
     pub threshold: f64,
-    /// The exponent; not a number where the decision does not come to it.
+    /// The exponent; NaN if the decision does not use it.
     pub evidence: f64,
     pub decides: bool,
 }
@@ -181,12 +181,12 @@ pub struct Accuracy {
     pub risk: f64,
     pub target: f64,
     pub reach: f64,
-    /// The right and wrong answers at the end of the reach.
+    /// The right and wrong predictions, shifted by the reach.
     pub moved: (f64, f64),
-    /// The chance of as many at the target; one where the decision does not come to it.
+    /// The tail probability at the target; one if the decision does not use it.
     pub tail: f64,
     pub decides: bool,
-    /// The lower limit at half the risk; not a number where it is not asked for.
+    /// The lower limit at half the risk; NaN if it is not tested.
     pub limit: f64,
 }
 

@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use client::{Question, rate};
 use place::{Place, Serving};
-use sage_engine::{Ask, Cost, Door, Engine, Epsilon, Mechanism, Opened, Places, Principal};
+use sage_engine::{AccessMode, ChargeRequest, Cost, Engine, Epsilon, Mechanism, Opened, Places, Principal};
 use serde_json::json;
 
 /// Turns that ours and the peer's take; the number is the median.
@@ -110,13 +110,13 @@ fn charges_each_second(engine: &Engine, blocks: &[String], keys: &AtomicU64) -> 
                     let key = keys.fetch_add(1, Ordering::Relaxed);
                     let epsilon = Epsilon::cost("1e-9").expect("a cost");
                     let cost = Cost::new(vec![Mechanism::Pure { epsilon }]).expect("a cost");
-                    let ask = Ask {
+                    let ask = ChargeRequest {
                         key: key.to_string(),
                         stream: "wide".to_owned(),
                         context: None,
                         blocks: blocks[key as usize * 7 % (blocks.len() - WINDOW)..][..WINDOW].to_vec(),
                         costs: [Some(cost), None],
-                        door: Door::Declared { author: "mia".to_owned(), reason: "bench".to_owned() },
+                        door: AccessMode::Attested { author: "mia".to_owned(), reason: "bench".to_owned() },
                         purpose: "bench".to_owned(),
                     };
                     let _granted = engine.charge(&mia, ask).expect("everything fits");

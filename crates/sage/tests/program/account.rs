@@ -2,7 +2,7 @@
 
 use crate::{answer, number, words};
 
-/// One row: the question, the field, the least and the most it may be.
+/// One row: the flags, the field, and the least and the most it may be.
 ///
 /// Training runs: Rényi at most the integer-order value of other accountants, and never below what
 /// numerical composition gives from below. Gaussians: Balle and Wang's exact values.
@@ -85,7 +85,7 @@ fn calibrated_noise_meets_its_target_and_is_hardly_more_than_needed() {
         let target: f64 = target.parse().expect("a number");
         assert!(number(&found, "epsilon_pld") <= target, "{open}");
         assert!(number(&found, "epsilon_pld") >= 0.999 * target, "{open}: more noise than needed");
-        // Asked again with the noise filled in, both are within the target.
+        // With the noise filled in, both results are within the target.
         for (noise, route) in [(noise, "epsilon_pld"), (by_orders, "epsilon_rdp")] {
             let closed = open.replace('?', &noise.to_string());
             let again = answer(&format!("{closed} --delta 1e-6"));

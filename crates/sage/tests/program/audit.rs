@@ -1,9 +1,9 @@
-//! Audits as a user runs them: an answer in words or numbers, and messages that say what is allowed.
+//! `sage audit`: results as text and JSON, and error messages.
 
 use crate::{number, sage, stderr, stdout, words};
 
 #[test]
-fn an_audit_of_a_right_learner_finds_nothing_and_says_so() {
+fn an_audit_of_a_correct_learner_finds_nothing() {
     for learner in ["network", "sampled", "linear"] {
         let line = format!("audit canary --learner {learner} --epsilon 2 --delta 1e-6 --runs 300");
         let output = sage(words(&line));
@@ -28,7 +28,7 @@ fn one_run_counts_its_guesses() {
 }
 
 #[test]
-fn what_cannot_be_audited_is_said() {
+fn invalid_audits_are_refused() {
     for (flags, message) in [
         ("--epsilon 0", "--epsilon must be a number above 0"),
         ("--epsilon 100", "the epsilon of an audit is from 0.01 to 50"),

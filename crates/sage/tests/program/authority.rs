@@ -18,7 +18,7 @@ fn with_two_officers() -> Place {
     place
 }
 
-/// An officer approved whatever had been proposed last, without being shown it.
+/// Regression: an officer approved the last proposal without having seen it.
 #[test]
 fn a_proposal_is_shown_and_approved_by_its_digest() {
     let place = with_two_officers();
@@ -32,10 +32,10 @@ fn a_proposal_is_shown_and_approved_by_its_digest() {
     place.fails(&format!("stream approve rides --digest {digest} --as bob"), 1, "another digest");
     let shown = place.good("stream approve rides --as bob");
     let digest = shown.split("--digest ").nth(1).expect("a digest").trim().to_owned();
-    place.fails(&format!("stream approve rides --digest {digest} --as ada"), 1, "another officer has to propose");
+    place.fails(&format!("stream approve rides --digest {digest} --as ada"), 1, "another officer must propose");
     assert_eq!(place.json("stream show rides")[0]["policy_proposal"]["digest"], json!(digest));
     assert_eq!(place.good(&format!("stream approve rides --digest {digest} --as bob")), "in force\n");
-    place.fails("stream approve rides --as bob", 1, "another officer has to propose");
+    place.fails("stream approve rides --as bob", 1, "another officer must propose");
     let line = place.good("audit log --kind policy-proposed --last 1 --json");
     let event: Value = serde_json::from_str(&line).expect("JSON");
     assert_eq!((&event["digest"], &event["by"]), (&json!(digest), &json!(["ada"])));
@@ -75,7 +75,7 @@ fn officers_approve_suspend_and_stop_over_http() {
     assert_eq!(serving.with_token("POST", "/v1/runs", &mia, count).status, 201);
 }
 
-/// What was counted had no command, no route and no page, and blocks of users could not be sealed by time.
+/// Regression: the census had no command, no route and no page, and blocks of users could not be sealed by time.
 #[test]
 fn the_census_of_users_can_be_read_and_user_blocks_seal_like_others() {
     let place = Place::new();
@@ -108,7 +108,7 @@ fn the_census_of_users_can_be_read_and_user_blocks_seal_like_others() {
     assert!(place.good("blocks shop --do retire --before 2100-01-01 --as ada").contains("done"));
 }
 
-/// Altered weights, a missing model file, a changed feature table and a smuggled release were "agreed".
+/// Regression: altered weights, a missing model file, a changed feature table and a smuggled release passed.
 #[test]
 fn the_independent_auditor_looks_at_the_files_of_releases() {
     let place = small_place();
@@ -149,7 +149,7 @@ fn the_independent_auditor_looks_at_the_files_of_releases() {
     found("is not the file that was ingested");
 }
 
-/// Whoever can write the directory can also rewrite the log and chain it anew: only a head elsewhere shows that.
+/// A user who can write the directory can rewrite the log with a new hash chain; only a head elsewhere detects it.
 #[test]
 fn the_doctor_says_when_no_head_was_ever_exported() {
     let place = small_place();

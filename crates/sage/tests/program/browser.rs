@@ -1,7 +1,6 @@
-//! Pages in a real browser: `tools/pages/walk.mjs` goes through all of them, here is what it finds there.
+//! Pages in a real browser: `tools/pages/walk.mjs` visits all of them; this test prepares the data.
 //!
-//! A browser is a large thing, so this runs where `cargo xtask pages` has installed one and says so; elsewhere it says
-//! that it was left out.
+//! It runs only after `cargo xtask pages` has installed a browser, and otherwise prints that it is skipped.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -32,7 +31,7 @@ metric = "precision"
 target = 20.0
 "#;
 
-/// What no straight line through the kind of payment can do, and that it cannot is found out.
+/// A target that no linear model of the payment can meet, so that the run is rejected.
 const EXACT: &str = r#"
 [pipeline]
 name = "taxi-exact"

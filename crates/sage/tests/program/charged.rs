@@ -1,4 +1,4 @@
-//! Failures after a charge are told as they are: the charge stands, nothing is repeated by itself.
+//! Failures after a charge: the charge stands, the response says so, and nothing is repeated automatically.
 
 use std::path::{Path, PathBuf};
 
@@ -19,12 +19,12 @@ fn spent(serving: &Serving, token: &str) -> String {
     serving.good("GET", "/v1/streams/taxi", token, "").to_string()
 }
 
-/// It was a 503 with `Retry-After`, and clients that heeded it paid three times.
+/// Regression: it was a 503 with `Retry-After`, and clients that followed it were charged three times.
 #[test]
 fn a_query_that_fails_after_its_charge_is_not_repeated() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
-    // The rows of every block are gone, which only shows once they are read.
+    // The files of every block are missing, which is noticed only when they are read.
     for file in files(&place.path("sage-data/blocks/taxi")) {
         std::fs::write(file, "not what was written").expect("changed");
     }
@@ -38,7 +38,7 @@ fn a_query_that_fails_after_its_charge_is_not_repeated() {
     assert_eq!(problem["type"], "urn:sage:charged-but-failed", "{problem}");
     let detail = problem["detail"].as_str().unwrap_or_default();
     assert!(detail.contains("the charge stands") && detail.contains("Do not repeat"), "{detail}");
-    // Sent again under the same key it is the same response, and nothing more is charged.
+    // Repeated with the same key, the response is the same and nothing more is charged.
     let once = spent(&serving, &mia);
     let again = serving.ask("POST", "/v1/streams/taxi/query", &headers, asked.as_bytes());
     assert_eq!((again.status, again.json()["type"].clone()), (409, problem["type"].clone()), "{}", again.body);
@@ -53,7 +53,7 @@ fn a_query_that_fails_after_its_charge_is_not_repeated() {
     place.fails("query taxi 'SELECT count(*)' --epsilon 0.05 --last 2 --as mia", 15, "the charge stands");
 }
 
-/// A block that was named twice was charged once and then refused by the reader: paid, and no answer.
+/// Regression: a block that was named twice was charged and then refused by the reader: charged without a result.
 #[test]
 fn a_block_that_is_named_twice_is_one_block() {
     let (place, _) = Place::with_rides("12_000");
@@ -75,7 +75,7 @@ fn a_block_that_is_named_twice_is_one_block() {
         blocks["blocks"][number]["train"]["epsilon_spent"].clone()
     };
     let paid = lost(0);
-    // Under the same key it is the same question, however often the block is named.
+    // With the same key it is the same query, however often the block is named.
     assert_eq!(asked("one", json!([block]))["charge"], twice["charge"]);
     assert_eq!(lost(0), paid);
     let other = &blocks["blocks"][1]["block"];

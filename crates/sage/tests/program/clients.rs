@@ -1,5 +1,5 @@
-//! Programs that others have made, as clients: curl, sqlite3 on the log, and where there is a Python with them
-//! (`SAGE_CLIENTS_PYTHON`, set by `cargo xtask check --all`) MLflow's client and one of the Open Inference Protocol.
+//! Third-party clients: curl, sqlite3 on the log, and with a Python that has them (`SAGE_CLIENTS_PYTHON`, set by
+//! `cargo xtask check --all`) MLflow's client and one of the Open Inference Protocol.
 
 use std::process::Command;
 
@@ -30,7 +30,7 @@ fn curl_asks_and_sqlite3_reads_the_log() {
         assert!(!good && body.contains("needs a token"), "{body}");
     }
     if there("sqlite3", "the client sqlite3") {
-        // Beside the server, as somebody who looks after it would.
+        // Beside the server, as its operator would.
         let log = format!("file:{}?mode=ro", place.path("sage-data/log.db").display());
         let queries = "SELECT count(*) = max(number) + 1 FROM record; SELECT length = (SELECT count(*) FROM record) FROM head; \
                        PRAGMA integrity_check;";

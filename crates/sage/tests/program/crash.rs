@@ -1,4 +1,4 @@
-//! A run that takes the process down is not tried for ever: after three crashes in a row it ends and says why.
+//! A run that crashes the process is not retried for ever: after three crashes in a row it ends with the reason.
 
 use std::process::Command;
 
@@ -17,7 +17,7 @@ fn long(place: &Place) -> String {
     std::fs::read_to_string(place.path("long.toml")).expect("a file").replace("\"taxi-duration\"", "\"long\"")
 }
 
-/// Ends the process as an overflow of the stack does.
+/// Ends the process like a stack overflow.
 fn abort(mut serving: Serving) {
     let ended = Command::new("kill").args(["-ABRT", &serving.child.id().to_string()]).status();
     assert!(ended.is_ok_and(|status| status.success()));
@@ -32,11 +32,11 @@ fn a_run_whose_attempt_aborts_the_process_is_quarantined() {
     serving.good("POST", "/v1/runs", &mia, &long(&place));
     for _ in 0..3 {
         serving.wait_for("/v1/runs/1", &mia, |run| run["status"] == "running");
-        // The attempt is under way once its file says so.
+        // The attempt is in progress once the file `working` records it.
         let working = place.path("sage-data/working");
         let began = std::time::Instant::now();
         while !std::fs::read_to_string(&working).is_ok_and(|text| text.contains("1 attempt")) {
-            assert!(began.elapsed().as_secs() < 60, "no attempt is under way");
+            assert!(began.elapsed().as_secs() < 60, "no attempt is in progress");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         abort(serving);
@@ -48,7 +48,7 @@ fn a_run_whose_attempt_aborts_the_process_is_quarantined() {
     assert!(run["help"].as_str().is_some_and(|help| help.contains("sage plan")), "{run}");
     let lost = run["attempts"].as_array().expect("attempts").iter().filter(|one| one["verdict"] == "lost").count();
     assert_eq!(lost, 3, "{run}");
-    // The server goes on with other runs.
+    // The server continues with other runs.
     serving.good("POST", "/v1/runs", &mia, &pipeline(&place));
     let other = serving.wait_for("/v1/runs/2", &mia, |run| run["over"] == true);
     assert_ne!(other["status"], "crashed", "{other}");
@@ -56,18 +56,18 @@ fn a_run_whose_attempt_aborts_the_process_is_quarantined() {
     place.good("doctor");
 }
 
-/// An expression that overflowed the stack when it was planned took the worker down at every start, for ever: nothing
-/// was charged, so no attempt counted.
+/// Regression: an expression that overflowed the stack during planning crashed the worker at every start, because
+/// nothing was charged and so no attempt counted.
 #[test]
 fn a_run_that_aborts_the_process_while_it_is_planned_is_quarantined() {
     let (place, _) = Place::with_rides("60_000");
     place.variant("examples/duration.toml", "later.toml", &[("\"12h\"", "\"60d\"")]);
     place.good("submit later.toml --as mia");
-    // What a process leaves behind that aborts in the middle of planning, for the third time.
+    // The state after a process has aborted during planning for the third time.
     std::fs::write(place.path("sage-data/working"), "1 planning 2 0\n").expect("a file");
     let run = place.json("explain 1");
     assert_eq!((&run["status"], &run["attempts"]), (&json!("crashed"), &json!([])), "{run}");
-    // A crash or two prove nothing.
+    // One or two crashes do not end the run.
     place.good("submit later.toml --as mia");
     std::fs::write(place.path("sage-data/working"), "2 planning 1 0\n").expect("a file");
     place.good("work");

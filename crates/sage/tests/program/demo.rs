@@ -1,4 +1,4 @@
-//! The demonstration: a small year passes for real, everything is released, and the dashboard it leaves is a server.
+//! `sage demo` with a small year: everything is released, and the dashboard is a server.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -10,7 +10,7 @@ use crate::place::Place;
 use crate::story::documented;
 use crate::{sage, stderr};
 
-/// What the end must say, whatever the noise was.
+/// Checks of the final report that do not depend on noise.
 fn is_a_good_end(end: &Value) {
     documented(end);
     let runs = end["runs"].as_array().expect("runs");
@@ -49,12 +49,12 @@ fn a_year_passes_and_leaves_a_directory_like_any_other() {
     let end: Value = serde_json::from_str(&told.out).expect("one JSON object");
     is_a_good_end(&end);
     assert_eq!(end["dashboard"], Value::Null);
-    // Without a terminal progress is plain lines: each month, each attempt, each verdict.
+    // Without a terminal, progress is plain lines: one per month, attempt and verdict.
     for part in ["2026-02-0", "2026-12-0", "speed-by-hour: attempt 1: epsilon ", "duration-line: ✓ attempt "] {
         assert!(told.err.contains(part), "{part:?} is missing in\n{}", told.err);
     }
     assert!(!told.err.contains('\u{1b}'), "colour without a terminal");
-    // It is the real thing: the log verifies, budgets agree, models answer.
+    // The directory is a real one: the log verifies, budgets agree, models predict.
     assert!(place.good("doctor --dir year").contains("nothing is wrong"));
     assert_eq!(place.json("runs --dir year").as_array().map(Vec::len), Some(5));
     assert_eq!(place.json("budget taxi --dir year")["epsilon_lost"], end["budget"]["epsilon_lost"]);
@@ -68,7 +68,7 @@ fn a_year_passes_and_leaves_a_directory_like_any_other() {
 fn the_dashboard_is_a_server_and_a_temporary_directory_goes_with_it() {
     let place = Place::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_sage"));
-    // Where the surroundings name another directory, it is left alone.
+    // A directory in the environment is not touched.
     command
         .args(["demo", "--rows", "1_500_000"])
         .env("SAGE_DIR", place.path("other"))
@@ -82,7 +82,7 @@ fn the_dashboard_is_a_server_and_a_temporary_directory_goes_with_it() {
         let line = lines.next().unwrap_or_else(|| panic!("it ended before its address:\n{text}"));
         text += &format!("{line}\n");
         token = line.trim().strip_prefix("token  ").map(str::to_owned).or(token);
-        // The server itself says its address last, once it is ready.
+        // The server prints its address last, once it is ready.
         if let Some(address) = line.strip_prefix("http://") {
             break address.to_owned();
         }
@@ -109,7 +109,7 @@ fn the_dashboard_is_a_server_and_a_temporary_directory_goes_with_it() {
 }
 
 #[test]
-fn a_reader_who_leaves_early_is_no_failure() {
+fn a_closed_standard_output_is_not_a_failure() {
     for arguments in [
         &["simulate", "--blocks", "20"][..],
         &["simulate", "--blocks", "20", "--json"],

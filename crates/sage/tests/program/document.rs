@@ -1,6 +1,6 @@
 //! Examples in documents are run, and their output compared: a document cannot drift from the program.
 //!
-//! After a change that is meant, `UPDATE_DOCUMENTS=1 cargo test -p sage document` writes the new output;
+//! After an intended change, `UPDATE_DOCUMENTS=1 cargo test -p sage document` writes the new output;
 //! read the difference before committing it.
 
 use std::path::Path;
@@ -35,7 +35,7 @@ fn run_examples(document: &str) -> String {
     result
 }
 
-/// Whether two texts say the same: word by word, and numbers to a millionth. The last digits of a loss
+/// Whether two texts agree: word by word, and numbers to a millionth. The last digits of a loss
 /// distribution depend on which instructions the machine has.
 fn says_the_same(one: &str, other: &str) -> bool {
     let same = |(one, other): (&str, &str)| {
@@ -50,7 +50,7 @@ fn says_the_same(one: &str, other: &str) -> bool {
 }
 
 #[test]
-fn documents_that_differ_are_told_apart() {
+fn different_documents_are_distinguished() {
     assert!(says_the_same("pld 2.25785, and", "pld  2.257850000001, and"));
     for other in ["pld 2.25786, and", "pld 2.25785, or", "pld 2.25785,", "pld 2.25785, and so"] {
         assert!(!says_the_same("pld 2.25785, and", other), "{other}");

@@ -1,4 +1,4 @@
-//! What `sage explain` says would help: a line for each thing, and the same for programs.
+//! The hints of `sage explain`: one line each, and the same as JSON.
 
 use crate::place::{Place, project};
 
@@ -14,7 +14,7 @@ fn kinds(place: &Place, run: u64) -> Vec<String> {
 }
 
 #[test]
-fn whoever_waits_is_told_for_what() {
+fn explain_shows_what_a_run_waits_for() {
     let place = Place::new();
     place.good("generate taxi --rows 20_000 --start 2026-01-01 --out rides");
     place.good("stream create rides/_stream.toml --as ada");
@@ -27,7 +27,7 @@ fn whoever_waits_is_told_for_what() {
     std::fs::write(place.path("quick.toml"), format!("{count}[budget]\nepsilon0 = \"1.0\"\n")).expect("a file");
     let small = count.replace("quick", "small");
     std::fs::write(place.path("small.toml"), small).expect("a file");
-    // Blocks that come after the first began to wait are promised to it, as far as its next attempt goes.
+    // New blocks are reserved for the first waiting run, as far as its next attempt needs them.
     place.good("submit wide.toml --as mia");
     place.good("blocks taxi --do seal --before 2027-01-01 --as dan");
     place.good("submit quick.toml --as mia");
@@ -50,9 +50,9 @@ fn whoever_waits_is_told_for_what() {
     assert_eq!(kinds(&place, 2), Vec::<String>::new(), "nothing stands in its way any more");
 }
 
-/// Each limit of a file that stands in the way is named by its key, which docs/reference/pipeline-file.md has, with its value now.
+/// Each limit that blocks a run is named by its key in docs/reference/pipeline-file.md, with its current value.
 #[test]
-fn every_limit_that_stands_in_the_way_is_named() {
+fn every_limit_that_blocks_a_run_is_named() {
     let (place, _) = Place::with_rides("60_000");
     let document = std::fs::read_to_string(project().join("docs/reference/pipeline-file.md")).expect("the page");
     let budget = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.1\"\n";
@@ -78,7 +78,7 @@ fn every_limit_that_stands_in_the_way_is_named() {
         let met = lines.last().and_then(|line| line.strip_prefix("a looser target: the last test would have met "));
         let met: f64 = met.and_then(|met| met.parse().ok()).unwrap_or_else(|| panic!("{name}: {lines:?}"));
         assert!(met > 0.0001, "{name}: {met}");
-        // A target that the last test met is met by the same attempt again, but for its noise.
+        // A target that the last test would have met is met again by the same attempt, up to noise.
         assert_eq!(kinds(&place, number).last().map(String::as_str), Some("looser_target"));
         assert_eq!(kinds(&place, number).len(), lines.len(), "as many for programs as for people");
     }

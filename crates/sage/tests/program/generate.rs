@@ -1,10 +1,10 @@
-//! `sage generate`: what it writes, what it says, and that it overwrites nothing.
+//! `sage generate`: its files, its output, and that it overwrites nothing.
 
 use std::path::PathBuf;
 
 use crate::{sage, stderr, stdout, words};
 
-/// A folder for one test, not there yet.
+/// A path for one test, which does not exist yet.
 fn folder(name: &str) -> PathBuf {
     let folder = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("{name}-{}", std::process::id()));
     drop(std::fs::remove_dir_all(&folder));
@@ -22,7 +22,7 @@ fn rides_are_written_once() {
     let out = folder("rides");
     let first = generate("--rows 100_000 --start 2026-01-01", &out);
     assert_eq!(first.status.code(), Some(0), "{}", stderr(&first));
-    assert!(stdout(&first).starts_with("100000 made-up taxi rides, seed 1, in 2 files"), "{}", stdout(&first));
+    assert!(stdout(&first).starts_with("100000 synthetic taxi rides, seed 1, in 2 files"), "{}", stdout(&first));
     let again = generate("--rows 100_000 --start 2026-01-01", &out);
     assert_eq!(again.status.code(), Some(1));
     assert!(stderr(&again).contains("is not empty, and nothing in it is overwritten"), "{}", stderr(&again));
@@ -44,12 +44,12 @@ fn wrong_flags_are_named() {
     let out = folder("never");
     for (line, said) in [
         ("--rows many --start 2026-01-01", "--rows must be a whole number, got \"many\"\n  help  --rows 1000000"),
-        ("--rows 0 --start 2026-01-01", "--rows: there can be from one row"),
+        ("--rows 0 --start 2026-01-01", "--rows: the number of rows must be from 1"),
         ("--rows -1 --start 2026-01-01", "--rows must be a whole number, got \"-1\""),
         ("--rows 1 --start yesterday", "--start: a day is written as 2026-11-01"),
         ("--rows 1 --start 2026-02-30", "got \"2026-02-30\"\n  help  --start 2026-01-01"),
         ("--rows 1 --start 2026-01-01 --end 2026-01-01", "--end: the end must be a day after the start"),
-        ("--rows 1 --start 2026-01-01 --files 0", "--files: there can be from 1 to 10000 files"),
+        ("--rows 1 --start 2026-01-01 --files 0", "--files: the number of files must be from 1 to 10000"),
         ("--rows 1 --start 2026-01-01 --seed x", "--seed must be a whole number, got \"x\""),
         ("--start 2026-01-01", "--rows <NUMBER>"),
     ] {

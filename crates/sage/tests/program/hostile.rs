@@ -1,8 +1,8 @@
-//! Whatever is typed, the program answers or says what is wrong: it never panics and never hangs.
+//! For any arguments the program prints a result or an error. It never panics and never hangs.
 
 use crate::{sage, stderr};
 
-/// Pieces that hostile values are made of.
+/// Parts of hostile values.
 const PIECES: &[&str] = &[
     "q",
     "sigma",
@@ -79,7 +79,7 @@ const FLAGS: &[&str] = &[
     "--at-delta",
 ];
 
-/// A fixed sequence of numbers; the seed is the number of the case, so a failure names itself.
+/// A fixed pseudo-random sequence. The seed is the number of the case, so that a failure can be repeated.
 fn next(state: &mut u64) -> usize {
     *state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
     (*state >> 33) as usize
@@ -104,7 +104,7 @@ fn random_texts_never_make_it_panic() {
             let flag = FLAGS[next(&mut state) % FLAGS.len()];
             let length = next(&mut state) % 9;
             let value: String = (0..length).map(|_| PIECES[next(&mut state) % PIECES.len()]).collect();
-            // No argument of a process can hold a zero byte.
+            // An argument of a process cannot contain a zero byte.
             arguments.push(format!("{flag}={}", value.replace('\u{0}', "")));
         }
         if !arguments.iter().any(|argument| argument.starts_with("--delta")) {

@@ -1,4 +1,4 @@
-//! Whatever is sent, the server answers, says no in the shape its client knows, and goes on.
+//! For any request the server sends a response, refuses in the format of the protocol, and keeps running.
 
 use std::collections::BTreeSet;
 

@@ -1,5 +1,5 @@
-//! A server in a process of its own, and the few words of HTTP that tests need to talk to it. Every answer is held
-//! against the description that the server gives of itself.
+//! A server process, and a minimal HTTP client for tests. Every response is checked against the OpenAPI document of the
+//! server.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
@@ -12,17 +12,17 @@ use serde_json::Value;
 use crate::place::Place;
 use crate::shape;
 
-/// A server that is up.
+/// A running server.
 pub(crate) struct Serving {
     pub(crate) child: Child,
     pub(crate) address: String,
     described: OnceLock<Value>,
 }
 
-/// How long a tick of a server of the tests is, in seconds.
+/// The disclosure interval of test servers, in seconds.
 const TICK: &str = "1";
 
-/// What it answered.
+/// A response.
 pub(crate) struct Reply {
     pub(crate) status: u16,
     pub(crate) head: String,
@@ -37,7 +37,7 @@ impl Reply {
         Self { status, head: head.to_owned(), body: body.to_owned() }
     }
 
-    /// A header, by its name in small letters.
+    /// A header, by its name in lower case.
     pub(crate) fn header(&self, name: &str) -> Option<&str> {
         self.head.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(": ")).map(str::trim)
     }
@@ -48,7 +48,7 @@ impl Reply {
 }
 
 impl Serving {
-    /// Starts one on the directory of a place and waits until it is ready, and what was released is shown to all.
+    /// Starts a server on a directory, and waits until it is ready and all releases are disclosed.
     pub(crate) fn start(place: &Place) -> Self {
         let serving = Self::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--tick", TICK]));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
@@ -56,12 +56,12 @@ impl Serving {
         serving
     }
 
-    /// Starts one by a command that ends with one, and waits until it is ready.
+    /// Starts a server with this command, and waits until it is ready.
     pub(crate) fn from(command: Command) -> Self {
         Self::talking(command, Stdio::null())
     }
 
-    /// The same, with a place for what it says on standard error.
+    /// The same, with this standard error.
     pub(crate) fn talking(mut command: Command, talk: Stdio) -> Self {
         let mut child = command.stdout(Stdio::piped()).stderr(talk).spawn().expect("the program runs");
         let mut line = String::new();
@@ -70,29 +70,29 @@ impl Serving {
         Self { child, address, described: OnceLock::new() }
     }
 
-    /// What the server says of itself.
+    /// The OpenAPI document of the server.
     pub(crate) fn described(&self) -> &Value {
         self.described.get_or_init(|| self.exchange("GET", "/openapi.json", &[], b"").json())
     }
 
-    /// Whether a signal ends it, and with which code.
+    /// Sends SIGTERM.
     pub(crate) fn ask_to_end(&self) {
         let ended = Command::new("kill").arg(self.child.id().to_string()).status();
         assert!(ended.is_ok_and(|status| status.success()));
     }
 
-    /// One that was started otherwise.
+    /// A server that was started by other means.
     pub(crate) fn at(child: Child, address: &str) -> Self {
         Self { child, address: address.trim().to_owned(), described: OnceLock::new() }
     }
 
-    /// Asks it to end, and gives the code it ends with.
+    /// Stops the server, and returns its exit code.
     pub(crate) fn stop(mut self) -> Option<i32> {
         self.ask_to_end();
         self.child.wait().expect("an end").code()
     }
 
-    /// Where it is, for a browser.
+    /// Its address, for a browser.
     pub(crate) fn address(&self) -> String {
         format!("http://{}", self.address)
     }
@@ -106,12 +106,12 @@ impl Serving {
         }
         text += &format!("Content-Length: {}\r\n\r\n", body.len());
         stream.write_all(text.as_bytes()).expect("sent");
-        // A body that is too large is refused before it is read to its end.
+        // A body that is too large is refused before it is read completely.
         drop(stream.write_all(body));
         stream
     }
 
-    /// Asks with these headers, and holds the answer against the description.
+    /// Sends a request with these headers, and checks the response against the OpenAPI document.
     pub(crate) fn ask(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         let reply = self.exchange(verb, path, headers, body);
         let kind = reply.header("content-type").unwrap_or_default();
@@ -126,7 +126,7 @@ impl Serving {
     fn exchange(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> Reply {
         let mut stream = self.send(verb, path, headers, body);
         let mut bytes = Vec::new();
-        // After a refusal the rest of the body may come back as a reset; what was answered is there.
+        // After a refusal the connection may be reset; the response is already there.
         drop(stream.read_to_end(&mut bytes));
         Reply::read(&bytes)
     }
@@ -139,14 +139,14 @@ impl Serving {
         self.with_token("GET", path, token, "")
     }
 
-    /// The JSON of an answer that is good.
+    /// The JSON of a successful response.
     pub(crate) fn good(&self, verb: &str, path: &str, token: &str, body: &str) -> Value {
         let reply = self.with_token(verb, path, token, body);
         assert!((200..300).contains(&reply.status), "{verb} {path}: {} {}", reply.status, reply.body);
         reply.json()
     }
 
-    /// A connection on which events come.
+    /// A connection that receives events.
     pub(crate) fn listen(&self, token: &str) -> BufReader<TcpStream> {
         let authorization = format!("Bearer {token}");
         let mut lines = BufReader::new(self.send("GET", "/v1/events", &[("Authorization", &authorization)], b""));
@@ -156,7 +156,7 @@ impl Serving {
         lines
     }
 
-    /// Listens to events after this one until one holds the text; gives all that was heard.
+    /// Listens to events after this one until one contains the text. Returns all of them.
     pub(crate) fn hear(&self, token: &str, after: &str, wanted: &str) -> String {
         let authorization = format!("Bearer {token}");
         let headers = [("Authorization", authorization.as_str()), ("Last-Event-ID", after)];
@@ -173,7 +173,7 @@ impl Serving {
         heard
     }
 
-    /// Asks until the answer to a question is as it should be.
+    /// Repeats a request until its response meets a condition.
     pub(crate) fn wait_for(&self, path: &str, token: &str, reached: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
         loop {
@@ -186,7 +186,7 @@ impl Serving {
         }
     }
 
-    /// Ends it as a machine that loses power would.
+    /// Kills the server, as a power failure would.
     pub(crate) fn kill(mut self) {
         self.child.kill().expect("killed");
         self.child.wait().expect("an end");

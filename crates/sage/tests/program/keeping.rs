@@ -1,4 +1,4 @@
-//! What is kept: the log as an auditor sees it, backups and what is made of them, formats, settings and logins.
+//! Stored data: the log as an auditor sees it, backups and restored directories, formats, settings and logins.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::http::Serving;
 use crate::place::{Place, project};
 
-/// A stream of a few known rows and one question that was answered.
+/// A stream with a few known rows and one completed query.
 pub(crate) fn small_place() -> Place {
     let place = Place::new();
     std::fs::write(place.path("rides.toml"), STREAM).expect("a file");
@@ -64,7 +64,7 @@ pub(crate) fn rows(first: u32) -> String {
     "pickup,rider,distance\n".to_owned() + &(0..600).map(line).collect::<String>()
 }
 
-/// What the second reader of the log says of a folder.
+/// The output of the independent auditor, `tools/audit.py`, for a folder.
 pub(crate) fn audited(folder: &Path) -> (bool, String) {
     let told =
         Command::new("python3").arg(project().join("tools/audit.py")).arg(folder).output().expect("python3 runs");
@@ -72,7 +72,7 @@ pub(crate) fn audited(folder: &Path) -> (bool, String) {
 }
 
 #[test]
-fn the_log_is_listed_verified_and_taken_away_while_a_server_works() {
+fn the_log_is_listed_verified_and_exported_beside_a_server() {
     let place = small_place();
     let all = place.good("audit log");
     for kind in ["stream-created", "rows-ingested", "blocks-sealed", "charged", "started", "left", "query-answered"] {
@@ -117,7 +117,7 @@ fn the_log_is_listed_verified_and_taken_away_while_a_server_works() {
     place.fails("audit export bundle", 2, "is not empty");
 }
 
-/// What the doctor finds, verification finds too, and its exit code says so.
+/// `audit verify` finds what `doctor` finds, and its exit code shows it.
 #[test]
 fn a_changed_file_is_found_by_verification() {
     let place = small_place();
@@ -133,7 +133,7 @@ fn a_changed_file_is_found_by_verification() {
         }
     }
     place.fails("audit verify", 1, "not everything is as the log");
-    place.fails("backup copy", 1, "is gone or changed");
+    place.fails("backup copy", 1, "missing or changed");
 }
 
 #[test]
@@ -190,7 +190,7 @@ fn a_backup_under_load_is_restored_behind_a_fence() {
 }
 
 #[test]
-fn what_was_saved_and_then_changed_is_not_restored() {
+fn a_changed_backup_is_not_restored() {
     let place = small_place();
     place.good("backup copy");
     let list: Value =
@@ -211,12 +211,12 @@ fn what_was_saved_and_then_changed_is_not_restored() {
         let middle = changed.len() / 2;
         changed[middle] ^= 1;
         std::fs::write(&path, changed).expect("written");
-        place.fails("restore copy --dir made", 1, "is not the file that was saved");
+        place.fails("restore copy --dir made", 1, "differs from the file that was saved");
         assert!(!place.path("made").exists(), "nothing is written before everything is looked at");
         std::fs::write(&path, whole).expect("written");
     }
     std::fs::rename(place.path("copy/backup.json"), place.path("copy/list")).expect("renamed");
-    place.fails("restore copy --dir made", 14, "is no backup");
+    place.fails("restore copy --dir made", 14, "is not a complete backup");
     std::fs::rename(place.path("copy/list"), place.path("copy/backup.json")).expect("renamed");
     place.good("restore copy --dir made");
     place.fails("restore copy --dir made", 2, "is not empty");
@@ -228,7 +228,7 @@ fn what_was_saved_and_then_changed_is_not_restored() {
     }
 }
 
-/// One past, two futures: what is drawn in them is not the same, and the lanes of users are.
+/// Two directories with the same past: their noise differs, and the lanes of users do not.
 #[test]
 fn two_directories_of_one_backup_draw_different_noise_and_keep_users_in_their_lanes() {
     let place = small_place();
@@ -254,10 +254,10 @@ fn two_directories_of_one_backup_draw_different_noise_and_keep_users_in_their_la
 }
 
 #[test]
-fn a_directory_says_its_format_and_others_are_left_alone() {
+fn a_directory_has_a_format_and_unknown_ones_are_refused() {
     let place = small_place();
     assert_eq!(place.json("migrate"), json!({"format": 1, "format_of_this_release": 1, "usable": true}));
-    assert!(place.good("migrate").contains("there is nothing to do"));
+    assert!(place.good("migrate").contains("nothing to do"));
     place.fails("migrate --dir elsewhere", 14, "is no directory of sage");
     for (format, said) in [(2, "use the release that wrote it"), (0, "open it once with a release between them")] {
         let script = format!(
@@ -277,9 +277,9 @@ fn a_directory_says_its_format_and_others_are_left_alone() {
     }
 }
 
-/// A directory that an earlier release wrote, as it was. It opens, and goes on.
+/// A directory that an earlier release wrote can be opened and used.
 #[test]
-fn the_directory_of_every_format_so_far_opens_and_goes_on() {
+fn directories_of_earlier_formats_can_be_used() {
     let place = Place::new();
     copy(&project().join("crates/sage/tests/golden/directory-format-1"), &place.path("sage-data"));
     assert_eq!(place.json("audit verify")["sound"], true);
@@ -335,7 +335,7 @@ fn a_login_is_tried_kept_for_its_owner_and_used_where_there_is_no_directory() {
     let again = place.json(&format!("{asked} {flag} --key far"));
     assert_eq!((&found["lines"], &again["answered_before"]), (&again["lines"], &json!(true)));
     place.fails(&format!("query rides 'SELECT count(*)' --all --epsilon 50 {flag}"), 12, "");
-    place.fails(&format!("query rides 'SELECT distance' --all --epsilon 1 {flag}"), 1, "values do not leave");
+    place.fails(&format!("query rides 'SELECT distance' --all --epsilon 1 {flag}"), 1, "cannot be returned");
     place.fails(&format!("explain 7 {flag}"), 14, "there is no such run");
     place.fails(&format!("doctor {flag}"), 2, "works on a directory");
     assert_eq!(place.json(&format!("runs {flag}")), json!([]));
@@ -389,7 +389,7 @@ fn shells_complete_every_command() {
 }
 
 #[test]
-fn a_run_says_what_it_did_step_by_step() {
+fn logs_show_the_steps_of_a_run() {
     let (place, stored) = Place::with_rides("20_000");
     place.run("submit examples/speed.toml --wait --as mia");
     let told = place.good("logs 1 --as mia");

@@ -43,9 +43,10 @@ fn stalled_logins(runtime: &tokio::runtime::Runtime, count: usize, to: &str) -> 
     stalled.collect()
 }
 
-/// 256 stalled bodies of logins used to take every permit: everybody else was refused with 503 for a minute.
+/// Regression: 256 stalled bodies of logins used to take every permit, and all others were refused with 503 for a
+/// minute.
 #[test]
-fn stalled_logins_keep_nobody_out() {
+fn stalled_logins_do_not_block_other_clients() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
     let serving = Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--stall-seconds", "2"]));
@@ -57,7 +58,7 @@ fn stalled_logins_keep_nobody_out() {
         let reply = serving.get(path, &mia);
         assert_eq!(reply.status, 200, "{path}: {}", reply.body);
     }
-    // They are cut off, and told why.
+    // They are cut off with the reason.
     let mut answer = String::new();
     stalled[0].read_to_string(&mut answer).expect("an end");
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
@@ -80,7 +81,7 @@ fn memory(process: u32) -> [f64; 2] {
     })
 }
 
-/// A place with a model and a statistic that are released.
+/// A directory with a released model and a released statistic.
 fn released() -> Place {
     let (place, _) = Place::with_rides("150_000");
     place.good("submit examples/duration.toml --wait --as mia");
@@ -88,13 +89,13 @@ fn released() -> Place {
     place
 }
 
-/// A question about so many keys and features.
+/// A request for a number of keys and features.
 fn features(keys: usize, count: usize) -> String {
     let keys: Vec<String> = (0..keys).map(|key| key.to_string()).collect();
     json!({"features": vec!["speed-by-vendor:value"; count], "entities": {"vendor": keys}}).to_string()
 }
 
-/// 20,000 keys of 2,000 features used to take gigabytes.
+/// Regression: 20,000 keys of 2,000 features used to take gigabytes.
 #[test]
 fn a_product_of_sizes_is_bounded() {
     let place = released();
@@ -121,7 +122,7 @@ fn a_product_of_sizes_is_bounded() {
     assert!(peak < before + 400.0, "peak {peak:.0} MB after {before:.0} MB");
 }
 
-/// A token that listened without limit used to leave no listener to others.
+/// Regression: one token used to be able to take all listeners.
 #[test]
 fn listeners_are_limited_by_token() {
     let (place, _) = Place::with_rides("2_000");
@@ -150,7 +151,7 @@ fn listeners_are_limited_by_token() {
     assert!(said.contains("limit reached: listeners"), "{said}");
 }
 
-/// A client that asks for much and reads nothing held its response in memory for as long as it liked.
+/// Regression: a client that requested much and read nothing used to keep its response in memory without limit.
 #[test]
 fn a_client_that_does_not_read_is_cut_off() {
     let place = released();
@@ -184,7 +185,7 @@ fn a_client_that_does_not_read_is_cut_off() {
     assert!(rest.len() < 10_000_000, "{} bytes arrived", rest.len());
 }
 
-/// A flood of idle connections from one address, and then from many, used to be limited by file descriptors alone.
+/// Regression: idle connections from one address, or from many, used to be limited by file descriptors only.
 #[test]
 fn a_flood_of_connections_pushes_out_itself() {
     let (place, _) = Place::with_rides("2_000");
@@ -192,7 +193,7 @@ fn a_flood_of_connections_pushes_out_itself() {
     let ops = place.good("token create --as ops --role admin").trim().to_owned();
     let flags = ["serve", "--listen", "127.0.0.1:0", "--most-connections", "40", "--most-connections-each", "10"];
     let serving = Serving::from(place.command(&flags));
-    // A client with a token keeps its connection, whatever others do.
+    // A client with a token keeps its connection.
     let mut kept = Client::new(TcpStream::connect(&serving.address).expect("a connection"), &mia);
     assert_eq!(kept.get("/v1/streams"), Some(200));
     let runtime = runtime();
@@ -203,7 +204,7 @@ fn a_flood_of_connections_pushes_out_itself() {
         assert_eq!(serving.get(path, &mia).status, 200, "{path}");
     }
     assert_eq!(kept.get("/v1/streams"), Some(200), "a client with a token was closed");
-    // One address has ten; what is more is closed at once.
+    // The limit per address is ten; further connections are closed at once.
     let own: Vec<TcpStream> = (0..30).filter_map(|_| connect_from(&runtime, 99, &serving.address)).collect();
     sleep(Duration::from_millis(300));
     let metrics = serving.get("/metrics", &ops).body;
@@ -229,7 +230,7 @@ impl Client {
         self.ask("GET", path, "")
     }
 
-    /// The status of an answer that is read to its end; `None` if there is none.
+    /// The status of a response that is read to its end; `None` if there is none.
     fn ask(&mut self, verb: &str, path: &str, body: &str) -> Option<u16> {
         let token = match self.token.as_str() {
             "" => String::new(),
@@ -282,7 +283,7 @@ impl Load {
         self.done.load(Ordering::Relaxed)
     }
 
-    /// Does something again and again.
+    /// Repeats an action until the end of the load.
     fn run(&self, mut work: impl FnMut(&Self) + Send + 'static) -> JoinHandle<()> {
         let load = self.clone();
         spawn(move || {
@@ -292,7 +293,7 @@ impl Load {
         })
     }
 
-    /// Sends the same request again and again from one address, and counts what succeeds.
+    /// Repeats a request from one address, and counts the successes.
     fn repeat(&self, last: u8, token: &str, requests: Vec<(&'static str, String)>, pause: Duration) -> JoinHandle<()> {
         let (token, runtime) = (token.to_owned(), runtime());
         let mut client: Option<Client> = None;
@@ -318,7 +319,7 @@ impl Load {
     }
 }
 
-/// Two honest clients for so long: how many requests a second succeed.
+/// The rate of successful requests of two honest clients, over this time.
 fn honest_rate(serving: &Serving, [carl, mia]: [&str; 2], time: Duration) -> f64 {
     let load = Load::new(&serving.address);
     let row = json!({"dataframe_split": {
@@ -338,7 +339,7 @@ fn honest_rate(serving: &Serving, [carl, mia]: [&str; 2], time: Duration) -> f64
     done as f64 / began.elapsed().as_secs_f64()
 }
 
-/// Expressions that used to overflow the stack, or to be parsed for ever.
+/// Expressions that used to overflow the stack, or whose parsing did not end.
 fn recursive() -> Vec<String> {
     let case = |inner: String, _| format!("CASE WHEN distance > 1 THEN {inner} ELSE 2 END");
     vec![
@@ -388,7 +389,7 @@ fn attack(load: &Load, eve: &str) -> Vec<JoinHandle<()>> {
             sleep(Duration::from_millis(10));
         }));
     }
-    // Responses that nobody reads.
+    // Responses that are not read.
     let asked = features(100_000, 8);
     let asked = format!(
         "POST /get-online-features HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {eve}\r\nContent-Length: {}\r\n\r\n{asked}",
@@ -431,7 +432,7 @@ fn descriptors() -> usize {
     line.split_whitespace().next().and_then(|text| text.parse().ok()).unwrap_or(1024)
 }
 
-/// The time that `/livez` takes, asked from an address of its own on a new connection each time.
+/// The latencies of `/livez`, from a separate address and with a new connection each time.
 fn probe(load: &Load, slowest: &Arc<AtomicU64>, times: &Arc<std::sync::Mutex<Vec<u64>>>) -> JoinHandle<()> {
     let (runtime, slowest, times) = (runtime(), Arc::clone(slowest), Arc::clone(times));
     load.run(move |load| {
@@ -439,7 +440,7 @@ fn probe(load: &Load, slowest: &Arc<AtomicU64>, times: &Arc<std::sync::Mutex<Vec
         let stream = connect_from(&runtime, 4, &load.address);
         let status = stream.and_then(|stream| Client::new(stream, "").get("/livez"));
         let took = began.elapsed().as_millis() as u64;
-        // A probe without an answer counts as one that took for ever.
+        // A probe without a response counts as infinitely slow.
         let took = if status == Some(200) { took } else { 100_000 };
         slowest.fetch_max(took, Ordering::Relaxed);
         times.lock().expect("a lock").push(took);
@@ -451,7 +452,7 @@ fn probe(load: &Load, slowest: &Arc<AtomicU64>, times: &Arc<std::sync::Mutex<Vec
 const MOST_MEMORY: usize = 256;
 const MOST_CONNECTIONS: usize = 2048;
 
-/// The promise: under hostile load memory stays below a stated bound, `/livez` answers in 100 ms, honest clients have
+/// The guarantee: under hostile load memory stays below a stated bound, `/livez` answers in 100 ms, honest clients have
 /// half of their usual rate, and nothing is restarted. The bound is what the server had before the load, twice the
 /// memory for requests (the allocator retains up to as much as they hold), and 64 KiB for each connection. Without
 /// `SAGE_SOAK` the machine is shared with other tests: then the median of `/livez` is held to 100 ms and its slowest

@@ -1,4 +1,4 @@
-//! The log as it is looked at and taken away: chosen by what one asks for, and only of streams that one may see.
+//! Filtering and exporting the log, only of streams that the caller may see.
 
 use serde_json::Value;
 
@@ -17,7 +17,7 @@ fn rows(page: &str) -> usize {
 }
 
 #[test]
-fn events_are_chosen_by_stream_kind_name_and_time_and_taken_away() {
+fn events_are_filtered_and_exported() {
     let (place, _, tokens) = busy_place();
     let (mia, olga) = (&tokens["mia"], &tokens["olga"]);
     let serving = Serving::start(&place);
@@ -47,7 +47,7 @@ fn events_are_chosen_by_stream_kind_name_and_time_and_taken_away() {
     ] {
         assert_eq!(lines(&serving.get(&format!("/v1/log?{asked}"), mia)).len(), expected, "{asked}");
     }
-    // The same on the page, in a form that works by itself, and the way to take it away.
+    // The same on the page, with a form and download links.
     let page = serving.get("/audit?kind=released&by=mia", mia);
     assert_eq!((page.status, rows(&page.body)), (200, 1), "{}", page.body);
     for part in [
@@ -59,10 +59,10 @@ fn events_are_chosen_by_stream_kind_name_and_time_and_taken_away() {
         assert!(page.body.contains(part), "{part} is missing in\n{}", page.body);
     }
     let none = serving.get("/audit?since=2100-01-01", mia).body;
-    assert!(rows(&none) == 0 && none.contains("there is none of these"), "{none}");
+    assert!(rows(&none) == 0 && none.contains("No event from"), "{none}");
     let older = serving.get("/audit?before=4&stream=taxi", mia).body;
     assert!(rows(&older) <= 4 && older.contains("newest events") && !older.contains("older events"), "{older}");
-    // The command line chooses in the same way.
+    // The command line has the same filters.
     assert_eq!(place.good("audit log --kind released --by mia --until 2100-01-01").lines().count(), 1);
     place.fails("audit log --kind relesed", 2, "did you mean released?");
     for asked in ["kind=relesed", "since=yesterday", "until=%3Cb%3E", "from=-1", "from=x"] {
@@ -73,7 +73,7 @@ fn events_are_chosen_by_stream_kind_name_and_time_and_taken_away() {
 }
 
 #[test]
-fn the_log_of_a_stream_is_for_those_who_have_a_role_in_it() {
+fn the_log_of_a_stream_needs_a_role_on_it() {
     let (place, _, tokens) = busy_place();
     let zoe = token(&place, "zoe");
     let serving = Serving::start(&place);

@@ -1,4 +1,4 @@
-//! The program as a user meets it: its streams, codes and topics. One test binary for all of it.
+//! Tests of the program: its output, exit codes and help. One test binary for all of it.
 
 mod account;
 mod audit;
@@ -63,7 +63,7 @@ fn stderr(output: &Output) -> String {
     String::from_utf8(output.stderr.clone()).expect("text")
 }
 
-/// The answer of `sage account` as JSON.
+/// The result of `sage account` as JSON.
 fn answer(line: &str) -> serde_json::Value {
     let output = sage(words(&format!("account {line} --json")));
     assert_eq!(output.status.code(), Some(0), "{line}: {}", stderr(&output));
@@ -71,7 +71,7 @@ fn answer(line: &str) -> serde_json::Value {
     serde_json::from_slice(&output.stdout).expect("one JSON object")
 }
 
-/// A number of an answer.
+/// A number of a result.
 fn number(answer: &serde_json::Value, key: &str) -> f64 {
     answer[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {answer}"))
 }

@@ -36,7 +36,7 @@ fn text_of(page: &str) -> String {
     std::fs::read_to_string(project().join(page)).unwrap_or_else(|error| panic!("{page}: {error}"))
 }
 
-/// The kinds of the blocks of a page, and what is in each.
+/// The code blocks of a page: the kind and the text of each.
 fn blocks(text: &str) -> Vec<(String, String)> {
     let mut found: Vec<(String, String)> = Vec::new();
     let mut inside = false;
@@ -68,7 +68,7 @@ pub(crate) fn script_of(page: &str) -> String {
     script
 }
 
-/// Runs a script where the program is found, and gives what it said.
+/// Runs a script with the program in the path, and returns its standard output.
 pub(crate) fn run_script(folder: &Path, script: &str, variables: &[(&str, &str)]) -> String {
     let program = Path::new(env!("CARGO_BIN_EXE_sage")).parent().expect("a folder");
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
@@ -82,7 +82,7 @@ pub(crate) fn run_script(folder: &Path, script: &str, variables: &[(&str, &str)]
     crate::stdout(&output)
 }
 
-/// Where a link of a page leads, without its anchor; links out of the project are left out.
+/// The targets of the links of a page, without anchors; external links are left out.
 fn targets(page: &str, text: &str) -> Vec<(String, PathBuf)> {
     let folder = Path::new(page).parent().unwrap_or(Path::new("")).to_owned();
     let links = text.split("](").skip(1).filter_map(|rest| rest.split(')').next());
@@ -137,39 +137,40 @@ fn every_page_is_found_from_the_readme_and_every_link_leads_somewhere() {
     assert!(links > 150, "only {links} links were found");
 }
 
-/// What is shown and not run, by the first line of its block, with the reason.
+/// Blocks that are not run, by their first line, with the reason.
 const SHOWN: &[(&str, &str)] = &[
     ("cargo build --release", "builds the program that the tests have built"),
     ("cargo run --release -- demo", "crates/sage/tests/program/demo.rs runs it"),
     ("cargo xtask check", "runs the tests"),
-    ("docker build", "needs a daemon; packaging.rs holds the file against what it names"),
+    ("docker build", "needs a daemon; packaging.rs checks the file"),
     ("sage token create --as mia", "the second works until it is stopped; every test of the server starts one"),
     ("$ sage audit canary", "its numbers are different each time; audit.rs runs it"),
 ];
 
 #[test]
-fn every_block_of_commands_is_run_or_says_why_not() {
+fn every_block_of_commands_is_run_or_has_a_reason() {
     let mut shown = BTreeSet::new();
     for page in pages() {
         for (kind, text) in blocks(&text_of(&page)) {
             let first = text.lines().next().unwrap_or_default();
             match kind.as_str() {
                 // Run below, by the tutorial's test, and with their output by those of their pages.
-                "sh" => assert!(RUN.contains(&page.as_str()), "{page}: nobody runs `{first}`"),
+                "sh" => assert!(RUN.contains(&page.as_str()), "{page}: no test runs `{first}`"),
                 "console" => assert!(CHECKED.contains(&page.as_str()), "{page}: {first}"),
                 // Diagrams.
                 "" => assert_eq!(page, "ARCHITECTURE.md", "{first}"),
                 "toml" | "json" | "python" => {}
                 "text" => {
                     let known = SHOWN.iter().find(|(start, _)| first.starts_with(start));
-                    let (start, _) = known.unwrap_or_else(|| panic!("{page}: it is not said why `{first}` is not run"));
+                    let (start, _) =
+                        known.unwrap_or_else(|| panic!("{page}: there is no reason why `{first}` is not run"));
                     shown.insert(*start);
                 }
                 other => panic!("{page}: a block of kind `{other}` is neither run nor shown"),
             }
         }
     }
-    assert_eq!(shown.len(), SHOWN.len(), "some are shown no more: {shown:?}");
+    assert_eq!(shown.len(), SHOWN.len(), "some blocks no longer exist: {shown:?}");
 }
 
 /// Pages whose commands are run.
@@ -254,7 +255,7 @@ fn every_command_is_in_the_reference() {
 }
 
 #[test]
-fn the_words_are_shown_as_they_are_explained() {
+fn the_concepts_page_works_as_it_stands() {
     let said = run_script(&Place::new().path(""), &script_of("docs/guide/concepts.md"), &[]);
     for part in ["as the ledger counts; asked for was epsilon 0.05", "It was accepted and released.", "events verified"]
     {
@@ -263,16 +264,16 @@ fn the_words_are_shown_as_they_are_explained() {
 }
 
 #[test]
-fn a_backup_is_made_and_put_back_as_its_page_says() {
+fn the_operator_page_makes_and_restores_a_backup() {
     let (place, _) = Place::with_rides("2_000");
     run_script(&place.path(""), &script_of("docs/guide/operator.md"), &[]);
-    assert_eq!(place.json("audit verify --dir sage-new")["fenced"], false, "an officer has answered for it");
+    assert_eq!(place.json("audit verify --dir sage-new")["fenced"], false, "an officer has acknowledged it");
     place.good("doctor --dir sage-new");
 }
 
 /// The list of routes, as the server describes itself.
 fn listed(described: &Value) -> String {
-    let mut list = "| route | whom | takes | gives | |\n| --- | --- | --- | --- | --- |\n".to_owned();
+    let mut list = "| route | audience | request | responses | |\n| --- | --- | --- | --- | --- |\n".to_owned();
     let kinds = |content: &Value| -> Vec<String> {
         let content = content["content"].as_object().into_iter().flatten();
         let kind = |(kind, own): (&String, &Value)| match own["schema"]["$ref"].as_str() {
@@ -301,7 +302,7 @@ fn listed(described: &Value) -> String {
             list += &format!(
                 "| `{} {path}` | {} | {} | {} | {} |\n",
                 verb.to_uppercase(),
-                operation["x-whom"].as_str().expect("for somebody"),
+                operation["x-audience"].as_str().expect("an audience"),
                 takes.join("; "),
                 gives.join("; "),
                 operation["summary"].as_str().expect("a summary")

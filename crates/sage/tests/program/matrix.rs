@@ -1,11 +1,11 @@
-//! Who may do what, for every operation that the server describes: each role, in the stream that the request is about
-//! and in another, a consumer, somebody who runs the machine, and nobody. What is expected is what the description
-//! says; `server::every_route_answers_every_role_as_the_table_says` holds the same against a list made by hand.
+//! Access control of every operation in the OpenAPI document: each role, on the stream of the request and on another
+//! one, a consumer, an admin token, and no token. The expectation comes from the document;
+//! `server::every_route_answers_every_role_as_the_table_says` checks the same against a list written by hand.
 
 use crate::http::Serving;
 use crate::server::{SMALL, busy_place, filled, pipeline, token};
 
-/// A person: name, role, and the stream in which they have it.
+/// A user: name, role, and the stream of the role.
 const PEOPLE: [(&str, &str, &str); 11] = [
     ("ada", "privacy-officer", "taxi"),
     ("dan", "data-engineer", "taxi"),
@@ -20,7 +20,7 @@ const PEOPLE: [(&str, &str, &str); 11] = [
     ("", "", ""),
 ];
 
-/// Whether the description lets somebody do this to a stream.
+/// Whether the document allows a user this operation on a stream.
 fn is_let(whom: &str, (name, role, own): (&str, &str, &str), stream: &str) -> bool {
     let (admin, officer) = (role == "admin", role == "privacy-officer");
     match whom {
@@ -28,7 +28,7 @@ fn is_let(whom: &str, (name, role, own): (&str, &str, &str), stream: &str) -> bo
         "token" => !name.is_empty(),
         "some-role" => admin || !own.is_empty(),
         "role-in-stream" => admin || own == stream,
-        // The file must name them, so that those who run the machine are refused later, by its content.
+        // The file must name its officers, so admin tokens are refused later, by its content.
         "some-privacy-officer" => admin || officer,
         roles => own == stream && roles.split(", ").any(|one| one == role),
     }
@@ -49,7 +49,7 @@ fn body(verb: &str, path: &str, role: &str, pipeline: &str, token: &str) -> Stri
     }
 }
 
-/// Whether somebody was turned away.
+/// Whether a request was refused.
 fn is_denied(serving: &Serving, verb: &str, path: &str, token: &str, body: &str) -> (bool, u16) {
     let reply = serving.with_token(&verb.to_uppercase(), path, token, body);
     let to_login = reply.status == 303 && reply.header("location") == Some("/login") && path != "/logout";
@@ -57,7 +57,7 @@ fn is_denied(serving: &Serving, verb: &str, path: &str, token: &str, body: &str)
 }
 
 #[test]
-fn every_operation_lets_in_whom_the_description_names_and_nobody_else() {
+fn every_operation_admits_exactly_its_audience() {
     let (place, _, _) = busy_place();
     let tokens = PEOPLE.map(|(name, role, _)| match (name, role) {
         ("", _) => String::new(),
@@ -75,7 +75,7 @@ fn every_operation_lets_in_whom_the_description_names_and_nobody_else() {
     let described = serving.described().clone();
     for (path, verbs) in described["paths"].as_object().expect("paths") {
         for (verb, operation) in verbs.as_object().expect("verbs") {
-            let whom = operation["x-whom"].as_str().unwrap_or_else(|| panic!("{verb} {path} is for nobody"));
+            let whom = operation["x-audience"].as_str().unwrap_or_else(|| panic!("{verb} {path} is for nobody"));
             let streams: &[&str] = if path.contains("{stream}") { &["taxi", "small"] } else { &["taxi"] };
             for (stream, (person, token)) in
                 streams.iter().flat_map(|stream| PEOPLE.iter().zip(&tokens).map(move |pair| (*stream, pair)))

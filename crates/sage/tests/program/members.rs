@@ -1,4 +1,4 @@
-//! Contexts and their members as people meet them: at the command line and over the network.
+//! Contexts and their members, at the command line and over HTTP.
 
 use serde_json::json;
 
@@ -42,7 +42,7 @@ fn of_south() -> String {
 }
 
 #[test]
-fn the_command_line_says_who_may_spend_where() {
+fn the_command_line_checks_membership_of_contexts() {
     let place = Place::new();
     let write = |name: &str, text: &str| std::fs::write(place.path(name), text).expect("a file");
     write("open.toml", &file(&[("members = [\"max\"]\n", "")]));
@@ -51,7 +51,7 @@ fn the_command_line_says_who_may_spend_where() {
     let told = place.fails("stream create both.toml --as ada", 1, "\"mia\" cannot be a member of context \"south\"");
     assert!(told.contains("[policy.joint]"), "{told}");
     write("slip.toml", &file(&[("members = [\"max\"]", "members = [\"maks\"]")]));
-    place.fails("stream create slip.toml --as ada", 1, "`members` are ML engineers under [access], as \"maks\" is not");
+    place.fails("stream create slip.toml --as ada", 1, "`members` are ML engineers under [access]; \"maks\" is not");
     write("small.toml", &file(&[]));
     place.good("stream create small.toml --as ada");
     write("rows.csv", "at,x\n2026-01-01T00:10:00,0.5\n2026-01-01T00:20:00,0.25\n");
@@ -61,20 +61,20 @@ fn the_command_line_says_who_may_spend_where() {
     write("south.toml", &of_south());
     let query = "query small 'SELECT count(*)' --all --epsilon 0.1";
     for line in ["plan south.toml", "submit south.toml --wait", &format!("{query} --context south")] {
-        let told = place.fails(&format!("{line} --as mia"), 13, "\"mia\" is no member of context \"south\"");
+        let told = place.fails(&format!("{line} --as mia"), 13, "\"mia\" is not a member of context \"south\"");
         assert!(told.contains("nothing was charged"), "{told}");
     }
     for line in ["plan count.toml", "submit count.toml --wait", query] {
-        place.fails(&format!("{line} --as eve"), 13, "\"eve\" is a member of no context");
+        place.fails(&format!("{line} --as eve"), 13, "\"eve\" is not a member of any context");
     }
     place.fails(&format!("{query} --context west --as mia"), 14, "no context \"west\"");
     assert_eq!(place.json("stream show small")[0]["epsilon_spent"], "0", "nothing was charged");
-    // Whoever is a member of one context needs no name for it.
+    // A member of exactly one context does not have to name it.
     place.good(&format!("{query} --as mia"));
     place.good(&format!("{query} --context south --as max"));
     place.good("submit count.toml --wait --as max");
     assert!(place.good("stream show small --json").contains("members = [\\\"max\\\"]"), "the file is shown as it is");
-    // Who has left a context spends there no more.
+    // A user who has left a context can no longer spend there.
     write(
         "later.toml",
         &COUNT.replace("name = \"count\"", "name = \"later\"").replace("[train]", "window = { min = 9 }\n[train]"),
@@ -89,7 +89,7 @@ fn the_command_line_says_who_may_spend_where() {
 }
 
 #[test]
-fn the_server_turns_away_whoever_is_no_member() {
+fn the_server_refuses_users_who_are_not_members() {
     let place = Place::new();
     let serving = Serving::start(&place);
     let ada = place.good("token create --as ada --role admin").trim().to_owned();
@@ -124,7 +124,7 @@ fn the_server_turns_away_whoever_is_no_member() {
     ] {
         let refused = asked(path, &mia, &body);
         assert_eq!(refused.status, 403, "{path}: {}", refused.body);
-        assert!(refused.body.contains("is no member of context"), "{path}: {}", refused.body);
+        assert!(refused.body.contains("is not a member of context"), "{path}: {}", refused.body);
     }
     for (path, body) in [
         ("/v1/runs", COUNT.to_owned()),
@@ -134,14 +134,14 @@ fn the_server_turns_away_whoever_is_no_member() {
         assert_eq!(asked(path, &eve, &body).status, 403, "{path}");
     }
     assert_eq!(serving.good("GET", "/v1/streams/small", &mia, "")["epsilon_spent"], "0", "nothing was charged");
-    // Half of each ceiling, twice: what one has spent the other still has.
+    // Half of each ceiling, twice: contexts do not share their budgets.
     for who in [&mia, &max] {
         let charged = asked(charges, who, &charge(serde_json::Value::Null));
         assert_eq!(charged.status, 201, "{}", charged.body);
         assert_eq!(asked(queries, who, &question(serde_json::Value::Null)).status, 200);
     }
     assert_eq!(asked("/v1/runs", &max, &of_south()).status, 201);
-    // With a ceiling over both she may be in both, and then says which.
+    // With a ceiling over both contexts she may be a member of both, and then has to name one.
     let joint = "[policy.joint]\nepsilon = \"1.5\"\ndelta = \"1e-6\"\n\n[access]";
     let shared = file(&[("members = [\"mia\"]\n", ""), ("members = [\"max\"]\n", ""), ("[access]", joint)]);
     let shared = shared.replace("name = \"small\"", "name = \"shared\"");

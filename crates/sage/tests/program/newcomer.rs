@@ -1,4 +1,4 @@
-//! Somebody new: makes a directory from a file of their own, states what is known, and follows a run to its end.
+//! A new user creates a directory from their own file, fills in the bounds, and follows a run to its end.
 
 use std::process::Stdio;
 
@@ -26,7 +26,7 @@ fn write_rides(place: &Place) {
     std::fs::write(place.path("rides.csv"), text).expect("a file");
 }
 
-/// What the user states in the proposed file.
+/// The values that the user fills in.
 fn state_bounds(place: &Place) {
     let file = place.path("sage-data/stream.toml");
     let mut text = std::fs::read_to_string(&file).expect("the file");
@@ -57,7 +57,7 @@ fn a_newcomer_gets_from_a_csv_to_a_released_number() {
     place.fails("init", 1, "nothing is overwritten");
     assert!(place.good("runs").contains("no run yet"));
     assert!(place.good("watch").contains("no run yet"));
-    // As it stands it is refused, with the line.
+    // Unedited, it is refused with the line.
     place.fails(next[0], 1, "columns");
     state_bounds(&place);
     place.good(next[0]);
@@ -66,7 +66,7 @@ fn a_newcomer_gets_from_a_csv_to_a_released_number() {
     let then = told.lines().last().and_then(|line| line.split("sage ").nth(1)).expect("a last command");
     let submit = then.replace(" --wait", "");
     place.good(&submit);
-    // Somebody watches while somebody else works.
+    // One process watches while another works.
     let mut watching = place.command(&["watch", "1", "--json", "--timeout", "60"]);
     let watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     place.good("work");
@@ -134,7 +134,7 @@ fn watching_ends_with_the_runs_own_code() {
     place.good("cancel 2 --as mia");
     place.fails("watch 2", 1, "run 2 is cancelled");
     place.fails("watch 9", 14, "run 9");
-    // Of several, the first that was not accepted.
+    // With several runs, the exit code is of the first that was not accepted.
     place.fails("watch", 11, "run 1");
 }
 

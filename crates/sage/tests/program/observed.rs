@@ -1,4 +1,4 @@
-//! What an observer of the server is told: spans at a receiver on this machine, and lines of JSON.
+//! Telemetry of the server: OpenTelemetry spans and JSON logs.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpListener;

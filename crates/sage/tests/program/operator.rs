@@ -1,4 +1,4 @@
-//! What the operator of a machine decides: given as flags, in the environment or in a file, shown, and kept.
+//! The operator's settings: from flags, the environment or a file; shown, and enforced.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::http::Serving;
 use crate::place::{Place, project};
 use crate::server::{SMALL, pipeline, token};
 
-/// A setting as `config show` has it: its value and where that comes from.
+/// The value and the origin of a setting in `config show`.
 fn shown(command: &mut std::process::Command, name: &str) -> (String, String) {
     let told = command.output().expect("runs");
     assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
@@ -28,21 +28,23 @@ fn limits_come_from_flags_the_environment_and_the_file_in_this_order() {
     for (name, variable, values) in [
         ("attempt-time", "SAGE_ATTEMPT_TIME", ["1h", "2h", "90s"]),
         ("attempt-memory", "SAGE_ATTEMPT_MEMORY", ["100", "200", "300"]),
+        ("threads", "SAGE_THREADS", ["2", "3", "4"]),
         ("uncontained", "SAGE_UNCONTAINED", ["ada", "bob", "eve"]),
         ("scheduler", "SAGE_SCHEDULER", ["pack", "first-come", "dominant-share"]),
     ] {
         let [in_file, in_environment, as_flag] = values;
         std::fs::write(&file, "").expect("a file");
-        let (value, origin) = shown(&mut place.command(&show), name);
+        let (value, origin) = shown(place.command(&show).env_remove(variable), name);
         let unset = if name == "scheduler" { ("even-split", "built in") } else { ("", "not set") };
         assert_eq!((value.as_str(), origin.as_str()), unset, "{name}");
-        let line = if name == "attempt-memory" {
+        let line = if ["attempt-memory", "threads"].contains(&name) {
             format!("{name} = {in_file}\n")
         } else {
             format!("{name} = \"{in_file}\"\n")
         };
         std::fs::write(&file, line).expect("a file");
-        assert_eq!(shown(&mut place.command(&show), name), (in_file.to_owned(), format!("file {}", file.display())));
+        let found = shown(place.command(&show).env_remove(variable), name);
+        assert_eq!(found, (in_file.to_owned(), format!("file {}", file.display())));
         let found = shown(place.command(&show).env(variable, in_environment), name);
         assert_eq!(found, (in_environment.to_owned(), format!("environment {variable}")));
         let flag = format!("--{name}");
@@ -55,6 +57,7 @@ fn limits_come_from_flags_the_environment_and_the_file_in_this_order() {
         ("--attempt-time 5", "a length of time such as 90s"),
         ("--attempt-time 0s", "a length of time such as 90s"),
         ("--attempt-memory 0", "1..=100000000"),
+        ("--threads 0", "a whole number from 1 to 1024"),
         ("--uncontained ''", "--uncontained"),
         ("--scheduler none", "even-split"),
     ] {
@@ -62,7 +65,7 @@ fn limits_come_from_flags_the_environment_and_the_file_in_this_order() {
     }
 }
 
-/// Every setting stands in the operator's page with its variable, and the page has no other.
+/// docs/reference/settings.md lists exactly the settings that there are.
 #[test]
 fn the_page_of_the_operator_has_every_setting() {
     let place = Place::new();
@@ -86,12 +89,12 @@ fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
     let (place, _) = Place::with_rides("60_000");
     let submit = "submit examples/duration.toml --as mia";
     for line in ["plan examples/duration.toml --as mia --attempt-memory 1", &format!("{submit} --attempt-memory 1")] {
-        let told = place.fails(line, 1, "million bytes of memory and may have 1");
+        let told = place.fails(line, 1, "million bytes of memory and the limit is 1");
         assert!(told.contains("--attempt-memory"), "{told}");
     }
     assert_eq!(place.json("runs"), json!([]), "nothing was submitted");
     place.good("plan examples/duration.toml --as mia --attempt-memory 4000");
-    // Training that would take much longer than its second by its public sizes is not begun.
+    // Training that by its public sizes would take much longer than a second is not started.
     let long = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nlearning_rate = 0.5\nrows = 40000";
     let table = "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \
                  \"usual_speed\", keys = 24, bounds = [0, 60] },\n";
@@ -100,7 +103,7 @@ fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
     place.good("submit long.toml --as mia");
     place.good("work --attempt-time 1s");
     let why = place.good("explain 1");
-    assert!(why.contains("would take longer than one may") && why.contains("raise time in [limits]"), "{why}");
+    assert!(why.contains("would take longer than allowed") && why.contains("raise time in [limits]"), "{why}");
     assert!(!why.contains("attempt 1"), "nothing was charged: {why}");
     place.fails("watch 1", 11, "over its time");
 }
@@ -113,13 +116,13 @@ fn the_limits_of_the_machine_are_kept_by_the_server() {
     for path in ["/v1/plan", "/v1/runs"] {
         let refused = serving.with_token("POST", path, &mia, &pipeline(&place));
         assert_eq!(refused.status, 422, "{}", refused.body);
-        assert!(refused.body.contains("million bytes of memory and may have 1"), "{}", refused.body);
+        assert!(refused.body.contains("million bytes of memory and the limit is 1"), "{}", refused.body);
     }
 }
 
-/// A program that runs without a box can write beside its folder, which is why somebody answers for it by name.
+/// Own code without a sandbox can write outside its folder, which is why a named person has to accept the risk.
 #[test]
-fn programs_run_without_a_box_only_on_somebodys_word() {
+fn own_code_runs_without_a_sandbox_only_if_a_person_accepts_it() {
     let place = Place::new();
     let write = |name: &str, text: &str| std::fs::write(place.path(name), text).expect("a file");
     write("small.toml", &SMALL.replace("doors = [\"enforced\"]", "doors = [\"enforced\", \"declared\"]"));
@@ -140,7 +143,7 @@ fn programs_run_without_a_box_only_on_somebodys_word() {
     write("bare.toml", &own("bare"));
     place.good("submit boxed.toml --code code --as mia");
     place.good("work");
-    assert!(!mark.exists(), "a program in a box wrote beside it");
+    assert!(!mark.exists(), "own code in a sandbox wrote outside its folder");
     place.good("submit bare.toml --code code --as mia");
     place.good("work --uncontained ada");
     assert!(mark.exists(), "{}", place.good("explain 2"));

@@ -1,4 +1,4 @@
-//! The files under `packaging/` name what there is: flags, paths, numbers.
+//! The files under `packaging/` agree with the program: flags, paths, metrics.
 
 use std::collections::BTreeSet;
 use std::process::Command;
@@ -48,7 +48,7 @@ fn the_unit_of_systemd_can_be_read_and_starts_the_server() {
     match Command::new("systemd-analyze").arg("verify").arg("--man=no").arg(file).output() {
         Ok(output) => {
             let said = String::from_utf8_lossy(&output.stderr).into_owned();
-            // The program is not installed here, and that is all that may be wrong.
+            // The only allowed finding is that the program is not installed here.
             let faults: Vec<&str> =
                 said.lines().filter(|line| line.contains("sage.service") && !line.contains("not executable")).collect();
             assert!(faults.is_empty(), "{faults:?}");
@@ -94,7 +94,7 @@ fn the_dashboard_shows_numbers_that_are_there() {
     place.good("submit examples/duration.toml --wait --as mia");
     let ops = place.good("token create --as ops --role admin").trim().to_owned();
     let serving = Serving::start(&place);
-    // An answer is counted after it was given.
+    // A response is counted after it is sent.
     assert_eq!(serving.get("/readyz", "").status, 200);
     let metrics = serving.get("/metrics", &ops).body;
     let there: BTreeSet<&str> =

@@ -1,4 +1,4 @@
-//! Pages as a browser gets them: complete, escaped, and loading nothing from elsewhere.
+//! Pages over HTTP: complete, escaped, and loading nothing from other hosts.
 
 use crate::http::Serving;
 use crate::place::Place;
@@ -8,7 +8,7 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
     let (place, _) = Place::with_rides("150_000");
     place.good("submit examples/duration.toml --wait --as mia");
     let mia = place.good("token create --as mia").trim().to_owned();
-    // A name that is made to be taken for a tag.
+    // A name that would be a tag if it were not escaped.
     let evil = place.command(&["token", "create", "--as", "<script>alert(1)</script>"]).output().expect("it runs");
     let evil = String::from_utf8(evil.stdout).expect("text").trim().to_owned();
     let serving = Serving::start(&place);
@@ -25,7 +25,7 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
             &["<svg", "each block of taxi, train lane", "test lane", "as a table", "<table", "</svg></div></figure>"],
         ),
         ("/streams/taxi?after=0", &["Blocks 1 to", "<details id=\"table\" open>"]),
-        ("/streams/taxi/blocks/hour%3D2026-01-01T20", &["sealed, it can be charged", "Who read it", "run 1</a>"]),
+        ("/streams/taxi/blocks/hour%3D2026-01-01T20", &["sealed; it can be charged", "Who read it", "run 1</a>"]),
         ("/runs", &["taxi-duration", "accepted", "✓"]),
         (
             "/runs/1",
@@ -59,7 +59,7 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
     let wrong = format!("pickup=<i>&form_token={form}");
     let page = serving.ask("POST", "/releases/taxi-duration/1", &own, wrong.as_bytes());
     assert!(page.body.contains("&lt;i&gt;") && !page.body.contains("<i>"), "{}", page.body);
-    // One that waits has what is left set aside for it.
+    // For a waiting run, what is left is set aside.
     let waits = std::fs::read_to_string(place.path("examples/duration.toml")).expect("an example");
     serving.good("POST", "/v1/runs", &mia, &waits.replace("\"12h\"", "\"60d\""));
     let page = serving.get("/streams/taxi", &mia);
@@ -75,14 +75,14 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
     assert!(serving.ask("GET", "/", &[], b"").head.contains("location: /login"));
 }
 
-/// The token of the forms on the pages of whoever has this cookie.
+/// The form token for the holder of this cookie.
 fn form_token(serving: &Serving, cookie: &str) -> String {
     let page = serving.ask("GET", "/audit", &[("Cookie", cookie)], b"").body;
     let (_, rest) = page.split_once("name=\"form_token\" value=\"").expect("a form with a token");
     rest.split('"').next().expect("a token").to_owned()
 }
 
-/// A page of another site could make a browser post with the cookie of whoever is logged in here.
+/// Cross-site requests with the cookie of a logged-in user are refused.
 #[test]
 fn a_post_with_a_cookie_comes_from_a_page_of_this_server() {
     let (place, _) = Place::with_rides("2_000");
@@ -112,7 +112,7 @@ fn a_post_with_a_cookie_comes_from_a_page_of_this_server() {
     assert_eq!(serving.ask("POST", "/v1/runs", &own, pipeline.as_bytes()).status, 201);
     let left = serving.ask("POST", "/logout", &[own[0], own[1], kind], format!("form_token={form}").as_bytes());
     assert_eq!(left.status, 303, "{}", left.body);
-    // No cookie is involved in these: a login, which must not come from another site, and a bearer token.
+    // Without a cookie: a login, which must not come from another site, and a bearer token.
     let login = format!("token={mia}");
     for (sent, status) in [(Some("http://evil.example"), 403), (Some(origin.as_str()), 303), (None, 303)] {
         let headers: Vec<_> = sent.map(|origin| ("Origin", origin)).into_iter().chain([kind]).collect();
@@ -121,14 +121,14 @@ fn a_post_with_a_cookie_comes_from_a_page_of_this_server() {
     assert_eq!(serving.with_token("POST", "/v1/plan", &mia, &pipeline).status, 200);
 }
 
-/// The token of the form by which somebody without a role logs out.
+/// The form token of a user without a role.
 fn form_token_of_login(serving: &Serving, cookie: &str) -> String {
     let page = serving.ask("GET", "/releases", &[("Cookie", cookie)], b"").body;
     let (_, rest) = page.split_once("name=\"form_token\" value=\"").expect("a form with a token");
     rest.split('"').next().expect("a token").to_owned()
 }
 
-/// Behind a proxy that is declared the cookie is for TLS alone, though the server itself speaks none.
+/// Behind a declared proxy the cookie is for TLS only, although the server itself has no TLS.
 #[test]
 fn behind_a_declared_proxy_the_cookie_is_secure() {
     let (place, _) = Place::with_rides("2_000");
@@ -150,7 +150,7 @@ fn behind_a_declared_proxy_the_cookie_is_secure() {
     let entered = serving.ask("POST", "/login", &forwarded, body.as_bytes());
     assert_eq!(entered.status, 303, "{}", entered.body);
     assert!(cookie(&entered).contains("; Secure"), "{}", entered.head);
-    // Nobody else's word counts for that.
+    // The headers of other clients are ignored.
     drop(serving);
     let serving = Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--proxy", "192.0.2.1"]));
     assert_eq!(serving.ask("POST", "/login", &forwarded, body.as_bytes()).status, 403);

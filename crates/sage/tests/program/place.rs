@@ -1,4 +1,4 @@
-//! A folder in which the program is run as a user would run it.
+//! A temporary folder in which tests run the program as a user would.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -7,15 +7,15 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A folder with a directory of sage and the project's examples in it.
+/// A temporary folder with the project's examples, and a Sage directory after the first command.
 pub(crate) struct Place {
     folder: TempDir,
-    /// What the commands so far have said, but for those that brought rows in.
+    /// The output of all commands so far, except `ingest`.
     pub(crate) said: std::cell::RefCell<String>,
 }
 
-/// What a command came to.
-pub(crate) struct Told {
+/// The output and the exit code of a command.
+pub(crate) struct CommandOutput {
     pub(crate) out: String,
     pub(crate) err: String,
     pub(crate) code: Option<i32>,
@@ -26,11 +26,11 @@ pub(crate) fn project() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
-/// The words of a command line; what stands between single quotes is one word, whole.
+/// The words of a command line; single quotes keep words together.
 fn in_words(line: &str) -> Vec<&str> {
     let mut words = Vec::new();
-    for (place, piece) in line.split('\'').enumerate() {
-        match place % 2 {
+    for (index, piece) in line.split('\'').enumerate() {
+        match index % 2 {
             0 => words.extend(piece.split_whitespace()),
             _ => words.push(piece),
         }
@@ -50,22 +50,22 @@ impl Place {
         Self { folder, said: std::cell::RefCell::default() }
     }
 
-    /// With so many rides in the stream `taxi`, all sealed; gives how many were stored.
+    /// A folder with this number of rides in the stream `taxi`, all sealed. Also returns how many were stored.
     pub(crate) fn with_rides(rides: &str) -> (Self, u64) {
         let place = Self::new();
         place.good(&format!("generate taxi --rows {rides} --start 2026-01-01 --out rides"));
         place.good("stream create rides/_stream.toml --as ada");
-        let fed = place.json("ingest taxi rides --as dan");
+        let ingested = place.json("ingest taxi rides --as dan");
         place.good("blocks taxi --do seal --before 2027-01-01 --as dan");
         place.said.borrow_mut().clear();
-        (place, fed["stored"].as_u64().expect("a number"))
+        (place, ingested["stored"].as_u64().expect("a number"))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.folder.path().join(name)
     }
 
-    /// Writes a file, of an example with parts of its text replaced.
+    /// Writes a copy of an example with parts of its text replaced.
     pub(crate) fn variant(&self, example: &str, name: &str, changes: &[(&str, &str)]) {
         let mut text = std::fs::read_to_string(self.path(example)).expect("an example");
         for (from, to) in changes {
@@ -84,39 +84,39 @@ impl Place {
         command
     }
 
-    /// Runs a command line, of which single quotes keep words together, with this on its standard input.
-    pub(crate) fn with_input(&self, line: &str, input: &str) -> Told {
+    /// Runs a command line with this standard input. Single quotes keep words together.
+    pub(crate) fn with_input(&self, line: &str, input: &str) -> CommandOutput {
         let arguments = in_words(line);
         let mut command = self.command(&arguments);
         let command = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program runs");
-        // One that fails before it has read everything closes the pipe, and says why.
+        // A command that fails early closes the pipe; its message is checked by the caller.
         drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
         let output = child.wait_with_output().expect("an end");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        let told = Told { out: text(output.stdout), err: text(output.stderr), code: output.status.code() };
+        let told = CommandOutput { out: text(output.stdout), err: text(output.stderr), code: output.status.code() };
         assert!(!told.err.contains("panicked"), "sage {line}: {}", told.err);
         *self.said.borrow_mut() += &format!("{}{}", told.out, told.err);
         told
     }
 
-    pub(crate) fn run(&self, line: &str) -> Told {
+    pub(crate) fn run(&self, line: &str) -> CommandOutput {
         self.with_input(line, "")
     }
 
-    /// The answer of a command that succeeds.
+    /// The standard output of a command that must succeed.
     pub(crate) fn good(&self, line: &str) -> String {
         let told = self.run(line);
         assert_eq!(told.code, Some(0), "sage {line}: {}{}", told.out, told.err);
         told.out
     }
 
-    /// The answer as JSON.
+    /// The standard output of a command that must succeed, as JSON.
     pub(crate) fn json(&self, line: &str) -> Value {
         serde_json::from_str(&self.good(&format!("{line} --json"))).expect("JSON")
     }
 
-    /// A command that fails with this code and says this.
+    /// Runs a command that must fail with this code and this text. Returns its standard error.
     pub(crate) fn fails(&self, line: &str, code: i32, said: &str) -> String {
         let told = self.run(line);
         assert_eq!(told.code, Some(code), "sage {line}: {}{}", told.out, told.err);

@@ -1,4 +1,4 @@
-//! How far an attempt is, as a client of the server hears it: while it runs, in order, and within its stream alone.
+//! Progress events of attempts: sent while they run, in order, and only to users with a role on the stream.
 
 use std::io::BufRead;
 use std::time::{Duration, Instant};
@@ -9,7 +9,7 @@ use crate::http::Serving;
 use crate::place::Place;
 use crate::server::token;
 
-/// A network with so many steps that its attempt can be watched.
+/// A network with enough steps to observe its attempt.
 const LONG: &[(&str, &str)] = &[
     ("kind = \"ridge\"", "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 15\nlearning_rate = 0.5\nrows = 40000"),
     (
@@ -20,7 +20,7 @@ const LONG: &[(&str, &str)] = &[
     ("[validate]", "[adapt]\nattempts = 1\n[validate]"),
 ];
 
-/// Always accepted.
+/// A pipeline that is always accepted.
 const COUNT: &str =
     "[pipeline]\nname = \"count\"\nstream = \"taxi\"\n[train]\nkind = \"statistic\"\nstatistic = \"count\"\n";
 
@@ -60,7 +60,7 @@ fn a_client_hears_how_far_an_attempt_is() {
         assert!(one["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{one}");
         assert!(!one.to_string().contains(&stored.to_string()), "{one}");
     }
-    // Somebody without a role hears what is released, and nothing of how far anything is.
+    // A user without a role gets releases, but no progress.
     assert_eq!(serving.with_token("POST", "/v1/runs", &mia, COUNT).status, 201);
     let mut all = String::new();
     while !all.contains("event: released") {

@@ -1,11 +1,11 @@
-//! Private SQL as a user asks it: right within its half-widths, charged before it is read, refused where it must be.
+//! Private SQL through the program: results within their half-widths, charges before reads, and refusals.
 
 use serde_json::{Value, json};
 
 use crate::http::Serving;
 use crate::place::{Place, project};
 
-/// Rides whose numbers are known: so many on each of four days, distance 10 or 20, every fourth paid in cash.
+/// Rides with known statistics: the same number on each of four days, distance 10 or 20, every fourth paid in cash.
 const ROWS: u32 = 8_000;
 
 const STREAM: &str = r#"
@@ -71,7 +71,7 @@ fn world(filter: &str) -> Place {
     place
 }
 
-/// A cell of an answer: whether the truth lies within its limits, which are no wider than this.
+/// Checks a cell of a result: the true value is within its limits, and these are no wider than given.
 fn holds(cell: &Value, truth: f64, widest: f64) {
     let number = |key: &str| cell[key].as_f64().unwrap_or_else(|| panic!("{key} in {cell}"));
     let half = number("half_width");
@@ -80,7 +80,7 @@ fn holds(cell: &Value, truth: f64, widest: f64) {
 }
 
 #[test]
-fn answers_hold_what_is_known_within_their_half_widths() {
+fn results_are_within_their_half_widths() {
     for filter in ["basic", "renyi", "strong"] {
         let place = world(filter);
         for epsilon in ["0.001", "0.01", "1", "8"] {
@@ -150,7 +150,7 @@ fn a_question_is_charged_once_for_each_key_and_written_down() {
     assert_eq!((&first["asked"]["epsilon"], &again["epsilon"]), (&json!("0.25"), &Value::Null), "nothing again");
     let same = "query rides 'SELECT count(*)' --last 2 --epsilon 0.250 --context default --as mia --key monday";
     assert_eq!(place.json(same)["charge"], first["charge"], "the same in other signs");
-    // Whatever else is asked for, the words of the question being the same, gave the first answer once.
+    // Regression: the same SQL with other parameters used to return the first result.
     for other in [
         "'SELECT count(*) WHERE distance > 1' --last 2 --epsilon 0.25",
         "'SELECT count(*)' --last 2 --epsilon 0.3",
@@ -160,10 +160,10 @@ fn a_question_is_charged_once_for_each_key_and_written_down() {
         "'SELECT count(*)' --since 2026-02-03 --epsilon 0.25",
         "'SELECT count(*)' --block day=2026-02-03 --block day=2026-02-04 --epsilon 0.25",
     ] {
-        place.fails(&format!("query rides {other} --as mia --key monday"), 2, "was used for another question");
+        place.fails(&format!("query rides {other} --as mia --key monday"), 2, "was used for another query");
     }
     assert_eq!(place.json("budget rides"), after, "a refusal charges nothing");
-    // The last two are others by now, and the question is the same.
+    // The last two blocks are different now, but the query with this key is the same.
     std::fs::write(place.path("more.csv"), "pickup,distance,tip,payment,note\n2026-03-02T00:00:00Z,10,,card,x\n")
         .expect("a file");
     place.good("ingest rides more.csv --as dan");
@@ -181,7 +181,7 @@ fn a_question_is_charged_once_for_each_key_and_written_down() {
 }
 
 #[test]
-fn an_error_that_is_asked_for_is_met_by_the_least_cost() {
+fn a_requested_error_is_met_at_the_least_cost() {
     let place = world("renyi");
     let plan =
         |error: &str| place.json(&format!("query rides 'SELECT count(*)' --all --error {error} --plan --as mia"));
@@ -199,7 +199,7 @@ fn an_error_that_is_asked_for_is_met_by_the_least_cost() {
     place.fails("query rides 'SELECT avg(distance)' --all --error 1 --as mia", 1, "how many rows there are");
     place.fails("query rides 'SELECT median(distance)' --all --error 1 --as mia", 1, "give an epsilon instead");
     place.fails("query rides 'SELECT count(*)' --all --error -1 --as mia", 2, "--error must be a number above 0");
-    place.fails("query rides 'SELECT count(*)' --all --as mia", 2, "what the question may cost");
+    place.fails("query rides 'SELECT count(*)' --all --as mia", 2, "what the query may cost");
     place.fails("query rides 'SELECT count(*)' --epsilon 1 --as mia", 2, "which blocks are read");
     place.fails("query rides 'SELECT count(*)' --epsilon 1 --all --as dan", 13, "is no ml-engineer");
     place.fails("query ride 'SELECT count(*)' --epsilon 1 --all --as mia", 14, "did you mean rides?");
@@ -230,9 +230,9 @@ fn a_key_belongs_to_one_question_of_one_account_and_of_one_stream() {
     let again = place.json(&asked("rides", "near"));
     assert_eq!(again["lines"], first["lines"], "the answer that was recorded");
     for (stream, context) in [("rides", "far"), ("walks", "near")] {
-        place.fails(&asked(stream, context), 2, "was used for another question");
+        place.fails(&asked(stream, context), 2, "was used for another query");
     }
-    // And through a server, with the same code.
+    // The same over a server, with the same exit code.
     let mia = place.good("token create --as mia").trim().to_owned();
     let serving = Serving::start(&place);
     let far = |context: &str| {
@@ -246,7 +246,7 @@ fn a_key_belongs_to_one_question_of_one_account_and_of_one_stream() {
 }
 
 #[test]
-fn what_the_ledger_counts_is_said_beside_what_was_asked() {
+fn the_cost_in_the_ledger_is_shown_beside_the_requested_cost() {
     let place = world("renyi");
     let asked = "query rides 'SELECT count(*)' --last 2 --epsilon 0.5 --as mia";
     let plan = place.json(&format!("{asked} --plan"));
@@ -263,48 +263,48 @@ fn what_the_ledger_counts_is_said_beside_what_was_asked() {
     assert!(!exact.contains("asked for was"), "{exact}");
 }
 
-/// What cannot be made private, what is said of it, and what is named.
+/// Queries that cannot be private, their messages, and the alternatives that these name.
 const REFUSED: &[(&str, &str)] = &[
-    ("SELECT * FROM rides", "`*`: rows do not leave"),
-    ("SELECT distance FROM rides", "`distance`: a column's values do not leave"),
+    ("SELECT * FROM rides", "`*`: rows cannot be returned"),
+    ("SELECT distance FROM rides", "`distance`: the values of a column cannot be returned"),
     ("SELECT note, count(*) GROUP BY note", "`note`: the values of a text column are private"),
-    ("SELECT distance, count(*) GROUP BY distance", "`distance`: which groups there are must be known"),
-    ("SELECT pickup, count(*) GROUP BY pickup", "`pickup`: a time has no list of values"),
-    ("SELECT count(*) GROUP BY extract(year from pickup)", "parts of times with a list of values are hour"),
+    ("SELECT distance, count(*) GROUP BY distance", "`distance`: the list of groups must be known"),
+    ("SELECT pickup, count(*) GROUP BY pickup", "`pickup`: a time column cannot be a group key"),
+    ("SELECT count(*) GROUP BY extract(year from pickup)", "the parts of times that can be group keys are hour"),
     ("SELECT count(*) FROM rides, other", "`FROM`: rows of several tables cannot be joined"),
     ("SELECT count(*) FROM rides JOIN other ON true", "a join makes the effect of one row unbounded"),
     ("SELECT count(*) FROM (SELECT * FROM rides)", "subqueries are not allowed"),
     ("WITH a AS (SELECT 1) SELECT count(*) FROM a", "subqueries are not allowed"),
-    ("SELECT count(*) FROM walks", "`walks`: this is asked of stream rides"),
+    ("SELECT count(*) FROM walks", "`walks`: this query is on stream rides"),
     ("SELECT count(*) WHERE distance > (SELECT avg(distance) FROM rides)", "subqueries are not allowed"),
     ("SELECT count(*) WHERE EXISTS (SELECT 1)", "subqueries are not allowed"),
     ("SELECT count(*) WHERE distance > avg(distance)", "filter"),
     ("SELECT count(*) ORDER BY 1", "ordering or limiting rows by exact values is not private"),
     ("SELECT count(*) LIMIT 1", "ordering or limiting rows by exact values is not private"),
     ("SELECT payment, count(*) GROUP BY payment HAVING count(*) > 5", "selecting groups by exact values"),
-    ("SELECT count(DISTINCT payment)", "count those of a public list with GROUP BY"),
+    ("SELECT count(DISTINCT payment)", "count the values of a public list with GROUP BY"),
     ("SELECT DISTINCT payment", "the set of values is private"),
-    ("SELECT max(distance)", "one row decides it"),
-    ("SELECT sum(distance) OVER (PARTITION BY payment)", "a window looks at several rows"),
-    ("SELECT count(*) FILTER (WHERE distance > 1)", "put the condition into WHERE"),
-    ("SELECT sum(distance) / count(*)", "ask for each aggregate by itself"),
-    ("SELECT sum(exp(distance))", "`exp(distance)`: what one row can add to it is not known"),
-    ("SELECT sum(payment)", "`payment`: text is no number"),
+    ("SELECT max(distance)", "one row can determine it"),
+    ("SELECT sum(distance) OVER (PARTITION BY payment)", "a window function reads several rows"),
+    ("SELECT count(*) FILTER (WHERE distance > 1)", "move the condition to WHERE"),
+    ("SELECT sum(distance) / count(*)", "select each aggregate separately"),
+    ("SELECT sum(exp(distance))", "`exp(distance)`: the contribution of one row is not bounded"),
+    ("SELECT sum(payment)", "`payment`: text is not a number"),
     ("SELECT sum(distnce)", "`distnce`: the stream has no such column; did you mean distance?"),
-    ("SELECT sum(1)", "`1`: it is always the same number"),
+    ("SELECT sum(1)", "`1`: it is a constant"),
     ("SELECT string_agg(note)", "private aggregates are count, sum, avg"),
-    ("SELECT quantile(distance, 2)", "the share of a quantile is a number between 0 and 1"),
+    ("SELECT quantile(distance, 2)", "the level of a quantile is a number between 0 and 1"),
     ("SELECT count(*); SELECT count(*)", "send one query at a time"),
     ("SELECT count(*) UNION SELECT count(*)", "send each query separately"),
     ("DROP TABLE rides", "`DROP`: only queries are supported"),
-    ("SELECT count(* FROM", "it is no SQL"),
+    ("SELECT count(* FROM", "it is not valid SQL"),
     ("", "it is empty"),
     ("SELECT count(*) WHERE random() < 0.5", "filter"),
     ("SELECT count(*) GROUP BY floor(distance * 1000)", "more than 10000 groups"),
 ];
 
 #[test]
-fn what_cannot_be_made_private_is_refused_by_name_and_charges_nothing() {
+fn queries_that_cannot_be_private_are_refused_without_a_charge() {
     let place = world("renyi");
     let before = place.json("budget rides");
     for (sql, said) in REFUSED {
@@ -319,7 +319,7 @@ fn what_cannot_be_made_private_is_refused_by_name_and_charges_nothing() {
 }
 
 #[test]
-fn questions_come_over_the_wire_and_what_is_repeated_is_not_charged_again() {
+fn queries_over_http_are_charged_once_per_key() {
     let place = world("renyi");
     let mia = place.good("token create --as mia").trim().to_owned();
     let serving = Serving::start(&place);
@@ -343,7 +343,7 @@ fn questions_come_over_the_wire_and_what_is_repeated_is_not_charged_again() {
     ] {
         let reply = serving.ask("POST", path, &headers, other.to_string().as_bytes());
         assert_eq!(reply.status, 409, "{other}: {}", reply.body);
-        assert!(reply.body.contains("was used for another question"), "{}", reply.body);
+        assert!(reply.body.contains("was used for another query"), "{}", reply.body);
     }
     assert_eq!(serving.get("/v1/streams/rides", &mia).body, spent, "a refusal charges nothing");
     for (body, status) in [
@@ -380,7 +380,7 @@ fn without_numbers(text: &str) -> String {
 }
 
 #[test]
-fn every_example_of_the_page_is_answered_as_it_says() {
+fn every_example_of_the_page_has_its_printed_result() {
     let path = project().join("docs/reference/private-sql.md");
     let mut document = std::fs::read_to_string(&path).expect("the page");
     let (place, _) = Place::with_rides("100_000");

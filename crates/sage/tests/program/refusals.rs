@@ -1,4 +1,4 @@
-//! What goes wrong in the loop is said with its cause and the next step, and the exit code tells which kind it was.
+//! Failures in the training loop: the message has the cause and the next step, and the exit code the kind.
 
 use std::process::Stdio;
 use std::time::{Duration, Instant};
@@ -7,7 +7,7 @@ use crate::place::Place;
 use crate::server::SMALL;
 
 #[test]
-fn what_cannot_be_is_refused_before_anything_is_charged() {
+fn invalid_pipelines_are_refused_before_a_charge() {
     let (place, stored) = Place::with_rides("60_000");
     let example = "examples/duration.toml";
     place.variant(example, "stream.toml", &[("stream = \"taxi\"", "stream = \"tax\"")]);
@@ -28,7 +28,7 @@ fn what_cannot_be_is_refused_before_anything_is_charged() {
             place.fails(&format!("{command} {file} --as mia"), code, said);
         }
         place.fails(&format!("{command} {example} --as dan"), 13, "\"dan\" is no ml-engineer of stream \"taxi\"");
-        place.fails(&format!("{command} {example}"), 2, "say so with --as NAME");
+        place.fails(&format!("{command} {example}"), 2, "name one with --as NAME");
     }
     assert_eq!(place.json("runs"), serde_json::json!([]));
     assert_eq!(place.json("budget taxi")["epsilon_lost"], "0");
@@ -46,7 +46,7 @@ fn what_cannot_be_is_refused_before_anything_is_charged() {
     assert!(!place.said.borrow().contains(&stored.to_string()), "somebody told how many rows there are");
 }
 
-/// A pipeline that needs more blocks than there are is taken, and waits: code 12 tells whoever waited with it.
+/// A pipeline that needs more blocks than there are is accepted and waits; `--wait` returns exit code 12.
 #[test]
 fn a_run_without_blocks_to_pay_with_waits() {
     let (place, _) = Place::with_rides("60_000");
@@ -62,12 +62,12 @@ fn a_run_without_blocks_to_pay_with_waits() {
     assert!(place.good("work").contains("0 attempts performed; 1 run waits"));
     place.fails("cancel 1 --as dan", 13, "is no ml-engineer");
     assert!(place.good("cancel 1 --as mia").contains("what it was charged stays charged"));
-    place.fails("cancel 1 --as mia", 1, "run 1 is over");
-    assert!(place.good("explain 1").contains("Somebody cancelled it."));
+    place.fails("cancel 1 --as mia", 1, "run 1 has ended");
+    assert!(place.good("explain 1").contains("It was cancelled."));
 }
 
 #[test]
-fn a_run_that_gives_up_says_what_would_help() {
+fn a_run_that_gives_up_has_hints() {
     let (place, _) = Place::with_rides("60_000");
     let changes = [("target = 0.02", "target = 0.000001"), ("[validate]", "[adapt]\nattempts = 1\n[validate]")];
     place.variant("examples/duration.toml", "hopeless.toml", &changes);
@@ -79,13 +79,13 @@ fn a_run_that_gives_up_says_what_would_help() {
     place.fails("models show taxi-duration", 14, "there is no release");
 }
 
-/// Coins that nothing foretells.
+/// Random labels that no model can predict.
 fn coins() -> String {
     let second = "\n[[columns]]\nname = \"y\"\ntype = \"number\"\nmin = 0.0\nmax = 1.0\n";
     SMALL.replace("\"small\"", "\"coins\"").replace("test_share = 0.1", "test_share = 0.2") + second
 }
 
-/// Foretells them nevertheless.
+/// A pipeline that tries to predict them.
 const ORACLE: &str = r#"
 [pipeline]
 name = "oracle"
@@ -106,7 +106,7 @@ split = { train = 0.3, reject = 0.7 }
 "#;
 
 #[test]
-fn what_no_model_can_do_is_rejected() {
+fn an_impossible_target_is_rejected() {
     let place = Place::new();
     let mut rows = "at,x,y\n".to_owned();
     for place in 0..40_000 {
@@ -132,8 +132,8 @@ fn what_no_model_can_do_is_rejected() {
     place.fails("models show oracle", 14, "there is no release");
 }
 
-/// A label that follows its input exactly, where the input fills a twentieth of its scale: the run was once rejected
-/// with confidence, for a class of flatter lines than those that are trained.
+/// Regression: with a label that follows its input exactly, and an input that fills a twentieth of its scale, the run
+/// was rejected, because the certificate was for a smaller class of lines than the trained one.
 #[test]
 fn a_steep_line_is_not_rejected() {
     let place = Place::new();
@@ -156,10 +156,10 @@ fn a_steep_line_is_not_rejected() {
     assert!(!why.contains("reject: "), "{why}");
 }
 
-/// A worker that follows leaves the directory to others between rounds, and stops when it is asked to.
+/// `sage work --follow` releases the directory between rounds, and stops on a signal.
 #[cfg(unix)]
 #[test]
-fn a_worker_follows_until_it_is_asked_to_stop() {
+fn a_following_worker_stops_on_a_signal() {
     let (place, _) = Place::with_rides("150_000");
     let mut worker = place.command(&["work", "--follow", "--json"]);
     let worker = worker.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("a worker");

@@ -1,4 +1,4 @@
-//! Data at rest: who can read the files, what a restored directory believes, and what a deleted block leaves.
+//! Data at rest: file permissions, restored directories, encryption, and what a deleted block leaves.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -41,7 +41,7 @@ fn under_umask(place: &Place, umask: &str, lines: &[&str]) {
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// With the usual umask every user of the machine could read rows, the log and the releases.
+/// Regression: with the usual umask every user of the machine could read rows, the log and the releases.
 #[test]
 fn files_are_for_their_owner_alone_whatever_the_umask() {
     for umask in ["000", "022", "077"] {
@@ -74,7 +74,7 @@ fn files_are_for_their_owner_alone_whatever_the_umask() {
 
 /// Files that SQLite makes beside the log while it is open.
 #[test]
-fn what_a_running_server_makes_is_for_its_owner_alone() {
+fn files_of_a_running_server_are_readable_by_the_owner_only() {
     let place = small_place();
     // A directory of an earlier release.
     for path in everything(&place.path("sage-data")) {
@@ -95,9 +95,9 @@ fn what_a_running_server_makes_is_for_its_owner_alone() {
 const COUNT: &str =
     "[pipeline]\nname = \"count\"\nstream = \"rides\"\n[train]\nkind = \"statistic\"\nstatistic = \"count\"\n";
 
-/// A token that was revoked after the backup, because it had leaked, counted again in the restored directory.
+/// Regression: a token that was revoked after the backup was valid again in the restored directory.
 #[test]
-fn tokens_of_a_backup_do_not_count_unless_told_otherwise() {
+fn tokens_of_a_backup_are_not_valid_unless_kept() {
     let place = small_place();
     let leaked = place.good("token create --as mia").trim().to_owned();
     place.good("backup saved");
@@ -107,7 +107,7 @@ fn tokens_of_a_backup_do_not_count_unless_told_otherwise() {
         serving.with_token("GET", "/v1/streams/rides", &leaked, "").status
     };
     let said = place.run("restore saved --dir new");
-    assert!(said.err.contains("tokens of the backup do not count"), "{}", said.err);
+    assert!(said.err.contains("tokens of the backup are not valid"), "{}", said.err);
     assert_eq!(works("new"), 401);
     place.good("restore saved --dir same --keep-tokens");
     assert_eq!(works("same"), 200);
@@ -136,7 +136,7 @@ fn encrypted_blocks_are_read_with_the_key_and_never_after_deletion() {
         assert!(bytes.starts_with(b"sage encrypted 1\n"), "{}", path.display());
         assert!(!bytes.windows(4).any(|some| some == b"PAR1"), "{}", path.display());
     }
-    // Without the key, or with another, nothing is opened and so nothing is charged; looking works.
+    // Without the key, or with another, blocks cannot be opened, so nothing is charged; listings work.
     place.fails("query rides 'SELECT count(*)' --all --epsilon 1 --as mia", 1, "are encrypted");
     std::fs::write(place.path("other.key"), [8; 32]).expect("a key");
     place.fails("blocks rides --key-file other.key", 1, "not the master key");
@@ -145,10 +145,10 @@ fn encrypted_blocks_are_read_with_the_key_and_never_after_deletion() {
     let hexadecimal = "07".repeat(32);
     assert!(place.good(&format!("blocks rides --key-command 'echo {hexadecimal}'")).contains("sealed"));
     assert!(place.good(&format!("quarantine rides --as dan {key}")).contains("no time within its bounds"));
-    // A backup is of use with the master key, and of none without.
+    // A backup can be used only with the master key.
     place.good(&format!("backup saved {key}"));
     assert!(!files("saved/keys").is_empty());
-    // What somebody copied before the deletion is of no use after it.
+    // A copy from before the deletion cannot be decrypted after it.
     let block = "day=2026-02-01";
     let copied: Vec<(PathBuf, Vec<u8>)> = files(&format!("sage-data/blocks/rides/{block}"))
         .into_iter()

@@ -1,4 +1,4 @@
-//! Rows go in by the program, also when it is killed in the middle, and the doctor has the last word.
+//! Ingest through the program, also when it is killed in the middle; `sage doctor` checks the result.
 
 use std::io::Write;
 use std::path::Path;
@@ -42,7 +42,7 @@ fn sage(folder: &Path, arguments: &[&str]) -> Command {
     command
 }
 
-/// What a command prints and its exit code.
+/// The output of a command and its exit code.
 fn run(folder: &Path, arguments: &[&str]) -> (String, String, Option<i32>) {
     let output = sage(folder, arguments).stdin(Stdio::null()).output().expect("the program runs");
     let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
@@ -106,7 +106,7 @@ fn a_stream_is_fed_sealed_shown_and_examined() {
     assert!(!folder.join("elsewhere").exists());
 }
 
-/// Kills an ingest at many moments. Whatever was written is all of the batch or none of it.
+/// Kills an ingest at many moments. Either the whole batch is stored or nothing.
 #[test]
 fn a_batch_that_is_killed_is_in_whole_or_not_at_all() {
     let world = world();
@@ -119,9 +119,9 @@ fn a_batch_that_is_killed_is_in_whole_or_not_at_all() {
         std::thread::sleep(Duration::from_millis(15 * attempt));
         child.kill().expect("killed");
         child.wait().expect("gone");
-        // What a crash left is at most files that nobody names; repair removes them.
+        // A crash leaves at most files that no event names; repair removes them.
         let (out, err, _) = run(folder, &["doctor"]);
-        assert!(!out.contains("is named in the log") && !out.contains("is not the file"), "{out}{err}");
+        assert!(!out.contains("is named in the log") && !out.contains("differs from the file"), "{out}{err}");
         good(folder, &["doctor", "--repair"]);
         let again = json(folder, &[&arguments[..], &["--json"]].concat());
         match again["taken"].as_bool() {

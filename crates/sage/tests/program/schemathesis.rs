@@ -1,6 +1,6 @@
-//! Requests made up from the description by somebody else's program, for every role: whatever comes, no failure of the
-//! server and no answer that breaks what it says of itself. Where there is no such program (`SAGE_CLIENTS_PYTHON`, set
-//! by `cargo xtask check --all`) this is left out. `SAGE_SOAK` makes it long.
+//! Schemathesis: requests generated from the OpenAPI document, for every role. No request may cause a server error or a
+//! response that violates the document. Without Schemathesis (`SAGE_CLIENTS_PYTHON`, set by `cargo xtask check --all`)
+//! the test is skipped. `SAGE_SOAK` makes it long.
 
 use std::process::Command;
 
@@ -10,13 +10,13 @@ use crate::server::{busy_place, token};
 
 const CHECKS: &str = "not_a_server_error,status_code_conformance,content_type_conformance,response_schema_conformance";
 
-/// A stream of events ends where one says for how long one listens; everything else about it is made up.
+/// The duration of a stream of events is fixed, so that it ends; everything else about it is generated.
 const ENDING: &str = "[[operations]]\ninclude-path = \"/v1/events\"\nparameters = { seconds = 0 }\n";
 
-/// Names of what is there, so that requests get further than to what is not.
+/// Names that exist, so that generated requests get beyond a 404.
 const NAMED: &str = "[parameters]\nstream = \"taxi\"\nrun = 1\nname = \"taxi-duration\"\nversion = \"1\"\n\n";
 
-/// Has requests made up with these settings, and says whether every operation was sent and answered as described.
+/// Runs Schemathesis with these settings. Returns whether every operation was tested and conforms to the document.
 fn made_up(python: &std::ffi::OsStr, place: &Place, serving: &Serving, (name, token): (&str, &str), settings: &str) {
     std::fs::write(place.path("schemathesis.toml"), settings).expect("a file");
     let examples = if std::env::var_os("SAGE_SOAK").is_some() { "200" } else { "10" };
@@ -33,7 +33,7 @@ fn made_up(python: &std::ffi::OsStr, place: &Place, serving: &Serving, (name, to
     let number = |line: &str| line.trim().split(['/', ' ']).next().and_then(|text| text.parse::<usize>().ok());
     let after = |word: &str| said.lines().find_map(|line| number(line.trim().strip_prefix(word)?));
     let paths = serving.described()["paths"].as_object().expect("paths");
-    // The description itself is not asked for again.
+    // The document itself is excluded.
     let others = paths.iter().filter(|(path, _)| *path != "/openapi.json");
     let operations: usize = others.filter_map(|(_, verbs)| Some(verbs.as_object()?.len())).sum();
     let sent = (after("Selected:"), after("Tested:"));
@@ -61,7 +61,7 @@ fn made_up_requests_of_every_role_are_answered_as_described() {
     for (name, token) in &holders {
         made_up(&python, &place, &serving, (name, token), ENDING);
     }
-    // Last, since what is withdrawn or retired here is gone.
+    // Last, because it withdraws releases and retires blocks.
     for (name, token) in holders.iter().filter(|(name, _)| ["mia", "dan", "ada"].contains(name)).rev() {
         made_up(&python, &place, &serving, (name, token), &format!("{NAMED}{ENDING}"));
     }

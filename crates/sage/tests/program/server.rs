@@ -1,4 +1,4 @@
-//! The server as its clients meet it: from a submission to predictions, across crashes, and who may do what.
+//! The server over HTTP: from a submission to predictions, across crashes, and access control.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Stdio;
@@ -100,8 +100,8 @@ fn one_directory_has_one_server_and_a_signal_ends_it_well() {
     let (place, _) = Place::with_rides("2_000");
     let mut serving = Serving::start(&place);
     let second = place.fails("serve --listen 127.0.0.1:0", 1, "is in use by another process");
-    assert!(second.contains("ask it instead"), "{second}");
-    // Somebody who listens does not keep it from ending.
+    assert!(second.contains("send it requests instead"), "{second}");
+    // A listener does not keep the server from stopping.
     let mia = token(&place, "mia");
     let _listening = serving.listen(&mia);
     let ended = std::process::Command::new("kill").arg(serving.child.id().to_string()).status();
@@ -130,7 +130,7 @@ fn heads_leave_as_time_goes_by() {
 }
 
 #[test]
-fn what_was_acknowledged_is_there_after_a_kill() {
+fn acknowledged_changes_survive_a_kill() {
     let (place, _) = Place::with_rides("150_000");
     let mia = token(&place, "mia");
     let text = pipeline(&place);
@@ -159,7 +159,7 @@ fn what_was_acknowledged_is_there_after_a_kill() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_said_in_problem_details() {
+fn invalid_requests_get_problem_details() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
     let serving = Serving::start(&place);
@@ -190,10 +190,10 @@ fn what_cannot_be_meant_is_said_in_problem_details() {
     assert_eq!(statuses, BTreeSet::from([422, 429]));
 }
 
-/// Officer, data engineer, ML engineer, auditor, consumer, nobody.
+/// Officer, data engineer, ML engineer, auditor, consumer, no token.
 const WHO: [&str; 6] = ["ada", "dan", "mia", "olga", "carl", ""];
 
-/// What each of them is answered, for every route there is, with a body that makes no sense where one is taken.
+/// The status for each of them on every route, with an invalid body where the route has one.
 const MATRIX: &[(&str, &str, [u16; 6])] = &[
     ("get", "/livez", [200; 6]),
     ("get", "/readyz", [200; 6]),
@@ -266,7 +266,7 @@ const MATRIX: &[(&str, &str, [u16; 6])] = &[
     ("get", "/api/2.0/mlflow-artifacts/artifacts/{path}", [200, 200, 200, 200, 200, 401]),
 ];
 
-/// A place with everybody in it, a run that is over and its release.
+/// A directory with all roles, a run that has ended and its release.
 pub(crate) fn busy_place() -> (Place, u64, BTreeMap<&'static str, String>) {
     let (place, stored) = Place::with_rides("150_000");
     let auditor = "ml-engineer = [\"mia\"]\nauditor = [\"olga\"]";
@@ -393,11 +393,11 @@ fn a_consumer_learns_neither_counts_of_rows_nor_what_blocks_have_lost() {
         leaves(&block["train"], &mut secrets);
         leaves(&block["test"], &mut secrets);
     }
-    // What a release says of its own cost is public.
+    // The cost of a release is public.
     let mut public = BTreeSet::new();
     leaves(&serving.good("GET", "/v1/releases/taxi-duration", &tokens["carl"], "")["receipt"]["epsilon"], &mut public);
     secrets.retain(|secret| !public.contains(secret));
-    // Round numbers stand in many places for other reasons.
+    // Round numbers occur for other reasons.
     secrets.retain(|secret| secret.len() >= 8);
     assert!(!secrets.is_empty(), "{blocks}");
     secrets.extend([stored.to_string(), "150000".to_owned()]);

@@ -1,11 +1,11 @@
-//! Released things over the protocols that others have: the same numbers as the command line gives.
+//! Releases over the protocols of other projects: the same numbers as on the command line.
 
 use serde_json::{Value, json};
 
 use crate::http::Serving;
 use crate::place::Place;
 
-/// A server with a model, its champion, and a statistic; and the token of somebody who has no role.
+/// A server with a model, its champion and a statistic; and the token of a user without a role.
 fn with_releases() -> (Place, Serving, String) {
     let (place, _) = Place::with_rides("150_000");
     place.good("submit examples/duration.toml --wait --as mia");

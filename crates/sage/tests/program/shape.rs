@@ -1,12 +1,12 @@
-//! Answers held against the description that the server gives of itself.
+//! Validation of responses against the OpenAPI document of the server.
 //!
-//! A small reader of schemas: what our description uses of JSON Schema, and a panic for anything else, so that a word
-//! which is not understood is not taken for agreement.
+//! A small validator for the part of JSON Schema that the document uses. It panics on any other keyword, so that an
+//! unknown keyword cannot pass unnoticed.
 
 use serde_json::Value;
 
-/// Words that say nothing about a value.
-const SILENT: &[&str] = &["description", "format"];
+/// Keywords that do not constrain a value.
+const SILENT: &[&str] = &["default", "description", "format"];
 
 /// Whether a path is of a template such as `/v1/runs/{run}`; the last name takes the rest if the template ends there
 /// with `{path}`.
@@ -17,7 +17,7 @@ fn fits(template: &str, path: &str) -> bool {
     (rest || wanted.len() == found.len()) && wanted.iter().zip(&found).all(same)
 }
 
-/// The operation that answers a request: of several templates the one with the fewest names.
+/// The operation of a request: of several matching templates the one with the fewest parameters.
 pub(crate) fn operation<'doc>(document: &'doc Value, verb: &str, path: &str) -> Option<&'doc Value> {
     let path = path.split('?').next().unwrap_or(path);
     let paths = document["paths"].as_object()?.iter().filter(|(template, _)| fits(template, path));
@@ -26,7 +26,7 @@ pub(crate) fn operation<'doc>(document: &'doc Value, verb: &str, path: &str) -> 
     verbs.get(verb.to_lowercase())
 }
 
-/// What is wrong with an answer, if anything is.
+/// Why a response violates the document; `None` if it does not.
 pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind: &str, body: &str) -> Option<String> {
     let operation = operation(document, verb, path)?;
     let responses = &operation["responses"];
@@ -37,7 +37,7 @@ pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind:
     let response = response.unwrap_or(&responses["default"]);
     let kind = kind.split(';').next().unwrap_or(kind).trim();
     let Some(content) = response["content"].get(kind) else {
-        // An address that cannot be read is refused before it is known whose it is.
+        // An invalid address is refused before routing.
         return (status < 400).then(|| format!("{kind} is not among {}", response["content"]));
     };
     // One object; lines of them are for those who read them.
@@ -50,8 +50,11 @@ pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind:
     }
 }
 
-/// Where a value breaks a schema.
+/// Where a value violates a schema.
 fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<String> {
+    if *schema == Value::Bool(true) {
+        return None;
+    }
     let rules = schema.as_object().unwrap_or_else(|| panic!("{at}: no schema: {schema}"));
     rules.iter().find_map(|(word, rule)| match word.as_str() {
         "$ref" => {
@@ -75,7 +78,12 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
         }),
         "additionalProperties" => value.as_object().into_iter().flatten().find_map(|(name, found)| {
             let known = schema["properties"].get(name).is_some();
-            if known { None } else { breach(document, rule, found, &format!("{at}.{name}")) }
+            match rule {
+                _ if known => None,
+                Value::Bool(true) => None,
+                Value::Bool(false) => Some(format!("{at} has {name}, which its schema does not")),
+                rule => breach(document, rule, found, &format!("{at}.{name}")),
+            }
         }),
         "items" => value
             .as_array()
@@ -87,21 +95,39 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
             let known = rule.as_array().is_some_and(|words| words.contains(value));
             (!known).then(|| format!("{at} is {value}, none of {rule}"))
         }
-        "minimum" => {
-            let less = value.as_f64().zip(rule.as_f64()).is_some_and(|(value, least)| value < least);
-            less.then(|| format!("{at} is {value}, less than {rule}"))
+        "anyOf" | "oneOf" => {
+            let any = rule.as_array().into_iter().flatten();
+            let faults: Vec<Option<String>> = any.map(|schema| breach(document, schema, value, at)).collect();
+            let fits = faults.iter().filter(|fault| fault.is_none()).count();
+            let fine = if word == "anyOf" { fits >= 1 } else { fits == 1 };
+            (!fine).then(|| format!("{at} is {value}, which fits {fits} of {rule}"))
         }
-        "pattern" => {
-            // The one pattern in use: a decimal number.
-            assert_eq!(rule, "^[0-9]+(\\.[0-9]+)?$", "{at}: a pattern that this reader does not know");
-            let text = value.as_str().unwrap_or("0");
-            let parts: Vec<&str> = text.split('.').collect();
-            let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
-            (parts.len() > 2 || !parts.iter().all(digits)).then(|| format!("{at} is {text:?}, no decimal number"))
-        }
+        "const" => (rule != value).then(|| format!("{at} is {value}, not {rule}")),
+        "minItems" | "maxItems" | "minimum" | "maximum" => beyond_limit(word, rule, value, at),
+        "pattern" => unlike_decimal(rule, value, at),
         word if SILENT.contains(&word) => None,
         word => panic!("{at}: a word that this reader does not know: {word}"),
     })
+}
+
+/// Whether a value or the number of its items is beyond a limit.
+fn beyond_limit(word: &str, rule: &Value, value: &Value, at: &str) -> Option<String> {
+    let measured = match word {
+        "minItems" | "maxItems" => value.as_array().map(|items| items.len() as f64),
+        _ => value.as_f64(),
+    };
+    let (measured, limit) = measured.zip(rule.as_f64())?;
+    let beyond = if word.starts_with("min") { measured < limit } else { measured > limit };
+    beyond.then(|| format!("{at} is {value}, beyond {word} {rule}"))
+}
+
+/// Whether a text is not a decimal number, the one pattern in use.
+fn unlike_decimal(rule: &Value, value: &Value, at: &str) -> Option<String> {
+    assert_eq!(rule, "^[0-9]+(\\.[0-9]+)?$", "{at}: a pattern that this reader does not know");
+    let text = value.as_str().unwrap_or("0");
+    let parts: Vec<&str> = text.split('.').collect();
+    let digits = |part: &&str| !part.is_empty() && part.bytes().all(|byte| byte.is_ascii_digit());
+    (parts.len() > 2 || !parts.iter().all(digits)).then(|| format!("{at} is {text:?}, no decimal number"))
 }
 
 fn is(kind: &str, value: &Value) -> bool {
@@ -118,7 +144,7 @@ fn is(kind: &str, value: &Value) -> bool {
 }
 
 #[test]
-fn what_breaks_a_schema_is_found() {
+fn violations_of_a_schema_are_found() {
     let document = serde_json::json!({
         "paths": {"/v1/runs/{run}": {"get": {"responses": {
             "200": {"content": {"application/json": {"schema": {"$ref": "#/components/schemas/Run"}}}},

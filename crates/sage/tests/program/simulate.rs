@@ -7,7 +7,7 @@ use crate::place::Place;
 use crate::story::documented;
 
 #[test]
-fn a_simulation_is_told_as_text_json_and_pictures() {
+fn a_simulation_prints_text_json_and_plots() {
     let place = Place::new();
     let line = "simulate --blocks 60 --rate 0.5 --seeds 2 --scheduler even-split --scheduler pack";
     let told = place.run(&format!("{line} --svg year.svg"));
@@ -72,11 +72,11 @@ fn the_page_takes_a_form_and_has_a_table_beside_its_pictures() {
         assert!(!page.body.contains(elsewhere), "{elsewhere}");
     }
     for (query, said) in [
-        ("blocks=100000&rate=1", "A page takes at most 400 blocks"),
-        ("rate=x", "Every field is a number"),
-        ("rate=-1", "rate cannot be"),
+        ("blocks=100000&rate=1", "This page simulates at most 400 blocks"),
+        ("rate=x", "Every field must be a number"),
+        ("rate=-1", "rate is out of range"),
         ("epsilon=%3Ci%3E", "&lt;i&gt;"),
-        ("patience=soon", "Every field is a number"),
+        ("patience=soon", "Every field must be a number"),
     ] {
         let page = serving.get(&format!("/simulate?{query}"), &carl);
         assert!(page.status == 200 && page.body.contains(said), "{query}: {} {}", page.status, page.body);

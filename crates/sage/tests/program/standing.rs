@@ -1,4 +1,4 @@
-//! How the server stands: started from nothing, over TLS, against slow and greedy clients, on a full disk, at its end.
+//! Operation of the server: first start, TLS, slow and greedy clients, a full disk, shutdown.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -14,7 +14,7 @@ use crate::http::Serving;
 use crate::place::Place;
 use crate::server::{SMALL, token};
 
-/// Whether a program is there; says so if a test is left out for want of it.
+/// Whether a program is installed. If not, prints that the test is skipped.
 pub(crate) fn there(program: &str, what: &str) -> bool {
     let found = Command::new(program).arg("--version").output().is_ok();
     if !found {
@@ -34,7 +34,7 @@ fn a_directory_that_is_not_there_is_made_and_filled_over_the_network() {
     assert_eq!(serving.good("GET", "/v1/streams/small", &ops, "")["name"], "small");
     drop(serving);
     place.good("doctor");
-    // A folder with something else in it is left alone.
+    // A folder with other files is not used.
     std::fs::create_dir(place.path("other")).expect("a folder");
     std::fs::write(place.path("other/notes.txt"), "mine").expect("a file");
     place.fails("serve --listen 127.0.0.1:0 --dir other", 14, "is no directory of sage");
@@ -42,7 +42,7 @@ fn a_directory_that_is_not_there_is_made_and_filled_over_the_network() {
 }
 
 #[test]
-fn slow_heads_are_cut_off_and_greedy_tokens_told_when_to_come_back() {
+fn slow_headers_are_cut_off_and_greedy_tokens_get_retry_after() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
     let limits =
@@ -72,7 +72,7 @@ fn slow_heads_are_cut_off_and_greedy_tokens_told_when_to_come_back() {
 }
 
 #[test]
-fn what_has_begun_is_answered_before_the_end() {
+fn requests_in_progress_are_completed_on_shutdown() {
     let (place, _) = Place::with_rides("2_000");
     let mia = token(&place, "mia");
     let mut serving = Serving::start(&place);
@@ -131,7 +131,7 @@ fn over_tls_the_cookie_stays_there() {
     let answer = String::from_utf8_lossy(&answer);
     let cookie = answer.lines().find(|line| line.starts_with("set-cookie")).unwrap_or_else(|| panic!("{answer}"));
     assert!(answer.starts_with("HTTP/1.1 303") && cookie.contains("; Secure"), "{answer}");
-    // Without TLS there is no answer.
+    // Without TLS there is no response.
     let mut plain = TcpStream::connect(&serving.address).expect("a connection");
     plain.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n\r\n").expect("sent");
     let mut rest = Vec::new();
@@ -139,7 +139,7 @@ fn over_tls_the_cookie_stays_there() {
     assert!(!String::from_utf8_lossy(&rest).contains("HTTP/1.1"));
 }
 
-/// A connection over TLS that trusts the certificate as its file has it now.
+/// A TLS connection that trusts the current certificate file.
 fn over_tls(place: &Place, serving: &Serving) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
     roots.add(CertificateDer::from_pem_file(place.path("server.pem")).expect("a certificate")).expect("a root");
@@ -154,7 +154,7 @@ fn over_tls(place: &Place, serving: &Serving) -> rustls::StreamOwned<rustls::Cli
     rustls::StreamOwned::new(connection, stream)
 }
 
-/// Whether a client is answered that trusts the certificate as its file has it now.
+/// Whether a client that trusts the current certificate file gets a response.
 fn is_trusted(place: &Place, serving: &Serving) -> bool {
     let mut stream = over_tls(place, serving);
     let sent = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
@@ -163,7 +163,7 @@ fn is_trusted(place: &Place, serving: &Serving) -> bool {
     sent.is_ok() && answer.starts_with(b"HTTP/1.1 200")
 }
 
-/// A renewed certificate used to need a restart.
+/// Regression: a renewed certificate used to need a restart.
 #[test]
 fn a_certificate_is_read_again_when_its_file_changes() {
     if !there("openssl", "TLS") {
@@ -175,7 +175,7 @@ fn a_certificate_is_read_again_when_its_file_changes() {
     let mut serving = Serving::from(place.command(&flags));
     assert!(is_trusted(&place, &serving));
     let before = std::fs::read(place.path("server.pem")).expect("a certificate");
-    // A file that is no certificate changes nothing.
+    // An invalid certificate file changes nothing.
     std::fs::write(place.path("server.pem"), "not yet").expect("written");
     std::thread::sleep(Duration::from_secs(3));
     std::fs::write(place.path("server.pem"), &before).expect("written");
@@ -189,7 +189,7 @@ fn a_certificate_is_read_again_when_its_file_changes() {
     assert!(serving.child.try_wait().expect("a child").is_none(), "it is the same process");
 }
 
-/// How large a file of the server may become.
+/// The limit of the size of the server's files.
 fn allow(serving: &Serving, bytes: &str) {
     let limit = format!("--fsize={bytes}:unlimited");
     let set = Command::new("prlimit").arg("--pid").arg(serving.child.id().to_string()).arg(limit).status();
@@ -204,7 +204,7 @@ fn a_full_disk_leaves_it_reading_and_room_sets_it_going_again() {
     let (place, _) = Place::with_rides("150_000");
     place.good("submit examples/duration.toml --wait --as mia");
     let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
-    // A file that may not grow fails as a full disk does; the signal that comes with it is not heeded.
+    // A limit of the file size fails like a full disk; the signal that comes with it is ignored.
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_sage")]);
     command.args(["serve", "--listen", "127.0.0.1:0", "--tick", "1", "--dir"]).arg(place.path("sage-data"));
@@ -216,7 +216,7 @@ fn a_full_disk_leaves_it_reading_and_room_sets_it_going_again() {
         "data": [["2026-11-02T08:15:00", 2.5, "card"]],
     }});
     let (asked, began) = (asked.to_string(), Instant::now());
-    // Once its tick is over, the release is there for everybody.
+    // After its disclosure interval the release is visible to everybody.
     while serving.with_token("POST", "/invocations?model=taxi-duration", &carl, &asked).status != 200 {
         assert!(began.elapsed() < Duration::from_secs(20), "the release is never shown");
         std::thread::sleep(Duration::from_millis(50));
@@ -230,7 +230,7 @@ fn a_full_disk_leaves_it_reading_and_room_sets_it_going_again() {
     let again = serving.with_token("POST", alias, &mia, "{\"alias\": \"during\"}");
     assert!(again.status == 503 && again.body.contains("can be read"), "{}", again.body);
     assert!(again.header("retry-after").is_some());
-    // What is there is there: budgets, releases, predictions.
+    // Reads still work: budgets, releases, predictions.
     assert_eq!(serving.get("/v1/streams/taxi/blocks", &mia).status, 200);
     assert_eq!(serving.with_token("POST", "/invocations?model=taxi-duration", &carl, &asked).status, 200);
     allow(&serving, "unlimited");
@@ -307,7 +307,7 @@ fn nothing_is_written_to_the_registry_and_long_answers_are_compressed() {
     assert!(serving.get("/v1/streams/taxi", &mia).header("content-encoding").is_none());
 }
 
-/// A pipeline whose program is its author's, on the small stream.
+/// A pipeline with own code, on the small stream.
 const OWN: &str = r#"
 [pipeline]
 name = "own"

@@ -1,4 +1,4 @@
-//! From rows to predictions by the program alone.
+//! From rows to predictions, by commands only.
 
 use std::collections::BTreeSet;
 
@@ -53,7 +53,7 @@ fn rides_become_a_model_that_predicts() {
 }
 
 #[test]
-fn rows_are_asked_about_in_two_formats_and_wrong_ones_are_named() {
+fn predictions_read_two_formats_and_name_invalid_rows() {
     let (place, _) = Place::with_rides("150_000");
     place.good("submit examples/duration.toml --wait --as mia");
     let by_file = place.good("predict taxi-duration examples/rides.csv");
@@ -89,7 +89,7 @@ fn rows_are_asked_about_in_two_formats_and_wrong_ones_are_named() {
     }
     let told = place.with_input("predict taxi-duration", "pickup,distance\n2026-11-02,1\n");
     assert!(told.err.contains("the header lacks columns that the model needs: payment"), "{}", told.err);
-    assert!(place.with_input("predict taxi-duration", "").err.contains("there is none"));
+    assert!(place.with_input("predict taxi-duration", "").err.contains("the input is empty"));
     place.fails("predict taxi-fare", 14, "there is no release \"taxi-fare\"");
     place.fails("models show taxi-duratoin@1", 14, "did you mean taxi-duration?");
     place.fails("models alias taxi-duration latest --as mia", 2, "cannot name a version");
@@ -117,7 +117,7 @@ fn a_statistic_is_a_release_too() {
     place.fails("features get taxi-duration", 14, "it is a model");
 }
 
-/// Every key of an object stands in docs/reference/commands.md.
+/// Checks that every key of an object is in docs/reference/commands.md.
 pub(crate) fn documented(object: &Value) {
     let document = std::fs::read_to_string(project().join("docs/reference/commands.md")).expect("the document");
     for key in keys(object) {
@@ -125,7 +125,7 @@ pub(crate) fn documented(object: &Value) {
     }
 }
 
-/// Shapes that programs rely on: what is in docs/reference/commands.md.
+/// The JSON objects that programs rely on are those in docs/reference/commands.md.
 #[test]
 fn objects_have_the_keys_that_are_documented() {
     let (place, _) = Place::with_rides("150_000");

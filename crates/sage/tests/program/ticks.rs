@@ -1,4 +1,4 @@
-//! What somebody outside a stream sees of a release, they see once the tick is over in which it was made.
+//! Users without a role on a stream see a release only after its disclosure interval (`--tick`).
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -14,7 +14,7 @@ fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
 }
 
-/// The second of the day that a text such as `2026-11-16T13:05:09Z` says.
+/// The second of the day of a time such as `2026-11-16T13:05:09Z`.
 fn second_of_day(text: &str) -> u64 {
     let clock = text.split_once('T').expect("a time").1.trim_end_matches('Z');
     clock.split(':').fold(0, |sum, part| 60 * sum + part.parse::<u64>().expect("a number"))
@@ -31,7 +31,7 @@ fn a_release_is_shown_outside_when_its_tick_is_over() {
     let told = heard.lines().rev().find_map(|line| line.strip_prefix("data: ")).expect("an event");
     let told: serde_json::Value = serde_json::from_str(told).expect("JSON");
     let made = second_of_day(told["time"].as_str().expect("a time"));
-    // Inside it is there at once, by every door.
+    // Users with a role see it at once, on every route.
     assert_eq!(serving.get("/v1/releases/taxi-duration", &mia).status, 200);
     let (began, mut held_back) = (Instant::now(), 0);
     let doors = [
@@ -56,7 +56,7 @@ fn a_release_is_shown_outside_when_its_tick_is_over() {
         held_back += usize::from(!shown);
         std::thread::sleep(Duration::from_millis(50));
     }
-    // Listeners outside hear of it no sooner, and without a time.
+    // Listeners without a role get the event no sooner, and without a time.
     let heard = serving.hear(&carl, "0", "event: released");
     assert!(now() / TICK_SECONDS * TICK_SECONDS % 86_400 != made && !heard.contains("\"time\""), "{heard}");
     println!("held back {held_back} times");
@@ -89,7 +89,7 @@ fn a_stream_may_ask_for_a_longer_tick_than_its_server_has() {
     }
     assert!(!listens(&carl).contains("event: released"), "{}", listens(&carl));
     assert!(listens(&mia).contains("event: released"), "{}", listens(&mia));
-    // An officer shortens it, and it is the server's again.
+    // An officer removes it, and the server's interval applies again.
     let text = std::fs::read_to_string(place.path("rides/_stream.toml")).expect("a file");
     let ada = token(&place, "ada");
     serving.good("POST", "/v1/streams/taxi/policy", &ada, &text);
@@ -103,7 +103,7 @@ fn a_stream_may_ask_for_a_longer_tick_than_its_server_has() {
 
 /// The server showed releases by its own `--tick`, and the engine held results back by whole minutes.
 #[test]
-fn results_are_held_back_by_the_tick_of_the_server() {
+fn results_are_delayed_by_the_disclosure_interval_of_the_server() {
     let (place, _) = Place::with_rides("20_000");
     let mia = token(&place, "mia");
     let held = [("[stream]\n", "[stream]\nanswers = \"at-interval\"\n")];
@@ -123,7 +123,7 @@ fn results_are_held_back_by_the_tick_of_the_server() {
 }
 
 #[test]
-fn whoever_listens_for_a_time_is_told_what_there_is_and_let_go() {
+fn a_listener_with_a_duration_gets_all_events_and_is_closed() {
     let (place, _) = Place::with_rides("2_000");
     let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
     let serving = Serving::start(&place);
@@ -138,7 +138,7 @@ fn whoever_listens_for_a_time_is_told_what_there_is_and_let_go() {
     for wrong in ["seconds=-1", "seconds=x", "seconds=86401", "seconds=", "seconds=0&after=x", "seconds=0&after=-1"] {
         assert_eq!(serving.get(&format!("/v1/events?{wrong}"), &mia).status, 400, "{wrong}");
     }
-    // What no number is, in the header that browsers send.
+    // Invalid numbers in the header that browsers send.
     let authorization = format!("Bearer {mia}");
     for wrong in ["", "x", "-1", "18446744073709551616", "1e3", "\u{e9}", "1, 2", "0x10"] {
         let headers = [("Authorization", authorization.as_str()), ("Last-Event-ID", wrong)];

@@ -1,8 +1,8 @@
-//! Every wrong command line has one message, and it names the flag, what was given and what is allowed.
+//! Every invalid command line has one message with the flag, the given value and what is allowed.
 
 use crate::{sage, stderr, stdout, words};
 
-/// One row: the flags, and what standard error says.
+/// One row: the flags, and the text on standard error.
 const WRONG: &[(&str, &str)] = &[
     (
         "--sampled-gaussian q=0.01,sigma=-1,steps=1000",
@@ -26,8 +26,8 @@ const WRONG: &[(&str, &str)] = &[
     ("--gaussian sigma=inf", "--gaussian: sigma must be a number above 0, got \"inf\""),
     ("--gaussian sigma=1e400", "sigma must be a number above 0 and at most 1e9, got \"1e400\""),
     ("--gaussian sigma=1e-400", "sigma must be a number above 0 and at least 1e-9, got \"1e-400\""),
-    ("--gaussian sigma=1,", "--gaussian: \"\" is no field; write name=value"),
-    ("--gaussian 50", "--gaussian: \"50\" is no field; write name=value"),
+    ("--gaussian sigma=1,", "--gaussian: \"\" is not a field; write name=value"),
+    ("--gaussian 50", "--gaussian: \"50\" is not a field; write name=value"),
     ("--gaussian count=2", "--gaussian: sigma is missing"),
     ("--gaussian sigma=1,count=0", "count must be a whole number from 1 to 4294967295, got \"0\""),
     ("--gaussian sigma=1,count=1.5", "count must be a whole number from 1 to 4294967295, got \"1.5\""),
@@ -71,7 +71,7 @@ fn every_wrong_flag_is_named_with_what_is_allowed() {
 }
 
 #[test]
-fn delta_is_asked_for_and_checked() {
+fn delta_is_required_and_checked() {
     for (flags, message) in [
         ("", "--delta is missing: epsilon is stated at a delta"),
         ("--policy 1,0", "--delta is missing"),

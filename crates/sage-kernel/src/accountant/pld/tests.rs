@@ -146,5 +146,5 @@ fn no_plan_makes_an_answer_too_small() {
         close += u32::from(found < 2.0 * exact);
         assert!(found >= exact, "round {round}: {found} {exact}, sigma {sigma}, count {count}, delta {delta}");
     }
-    assert!(answered > 150 && close > 25, "{answered} answers, {close} of them close");
+    assert!(answered > 150 && close > 25, "{answered} outcomes, {close} of them close");
 }

@@ -87,9 +87,9 @@ fn open_digits_are_followed_exactly() {
                     continue;
                 };
                 let mut fed = digits[..depth].iter().copied().chain([last]);
-                let answer =
+                let outcome =
                     digits_below(|| fed.next().expect("no more digits needed"), numerator.into(), denominator.into());
-                assert_eq!(answer, below, "{numerator}/{denominator} at digit {depth}");
+                assert_eq!(outcome, below, "{numerator}/{denominator} at digit {depth}");
             }
         }
     }

@@ -4,6 +4,7 @@
 //! false-alarm rate near 1e-6, and each also shows that a wrong distribution is rejected.
 
 mod exact;
+mod failing;
 mod gaussian;
 mod laplace;
 mod poisson;

@@ -159,16 +159,16 @@ fn ten_million_draws_have_the_distribution_and_no_other_width() {
 fn the_remainder_has_its_own_distribution() {
     let mut source = seeded("the_remainder_has_its_own_distribution");
     let table = RoundedGaussian::new().table;
-    let (mut places, mut buckets) = ([0; 16], vec![0; 256]);
+    let (mut indices, mut buckets) = ([0; 16], vec![0; 256]);
     for _ in 0..300_000 {
         let x = table.draw_remainder(&mut source);
         let place = (x & ((1 << BUCKET_BITS) - 1)) >> (BUCKET_BITS - 4);
-        places[if x < 0 { 15 - place } else { place } as usize] += 1;
+        indices[if x < 0 { 15 - place } else { place } as usize] += 1;
         buckets[(((x + (1 << 28)) >> BUCKET_BITS) / 16) as usize] += 1;
     }
     let falling: Vec<f64> = (0..16).map(|place| f64::from(31 - 2 * place) / 256.0).collect();
-    assert!(chi_square_fits(&places, &falling));
-    assert!(!chi_square_fits(&places, &[1.0 / 16.0; 16]));
+    assert!(chi_square_fits(&indices, &falling));
+    assert!(!chi_square_fits(&indices, &[1.0 / 16.0; 16]));
     let total = table.gaps_through[BUCKETS - 1] as f64;
     let gaps: Vec<f64> = (0..256)
         .map(|group| {

@@ -2,8 +2,8 @@
 //! everything that a user, a listener or a reader of the directory sees compared: exit codes and statuses, text and
 //! JSON on both output streams, log events with their order and contents, files with their sizes.
 //!
-//! What is random by design is removed in [`normal`] and in no other place. [`planted`] changes one thing at a time in
-//! what was really observed and shows that each change is found.
+//! What is random by design is masked in [`normal`] and nowhere else. [`planted`] makes one change at a time in real
+//! observations and shows that each is detected.
 
 mod normal;
 mod planted;
@@ -17,7 +17,7 @@ use crate::http::Serving;
 use crate::place::Place;
 use crate::server::token;
 
-/// What a command or a request came to.
+/// The result of a command or a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Reply {
     what: String,
@@ -128,7 +128,7 @@ const QUERIES: &[&str] = &[
     "'SELECT count(*)' --block day=2020-01-07 --epsilon 0.25",
 ];
 
-/// Commands that only look.
+/// Commands that change nothing.
 const LOOKS: &[&str] = &[
     "stream show people",
     "blocks people",

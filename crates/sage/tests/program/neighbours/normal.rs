@@ -1,4 +1,4 @@
-//! The one place where what is random by design is removed from the program's output, and nothing else.
+//! Masks for the parts of the program's output that are random by design, and for nothing else.
 //!
 //! JSON is masked by command and path ([`JSON`]), text by command and line ([`TEXT`]). Everywhere else only two kinds
 //! of tokens are replaced: long runs of hexadecimal digits (digests of noisy content, random names) and times of the
@@ -79,7 +79,7 @@ const TEXT: &[(&str, Part)] = &[
     ("predict", Part::Line),
 ];
 
-/// What a command is about, as the rules name it.
+/// The command, as the rules name it.
 fn topic(what: &str) -> &str {
     let topics = [
         ("submit", "run"),
@@ -93,7 +93,7 @@ fn topic(what: &str) -> &str {
     topics.into_iter().find(|(prefix, _)| what.starts_with(prefix)).map_or(what, |(_, topic)| topic)
 }
 
-/// A reply without what is random by design. The rules that it used are added to `used`.
+/// A reply with its random parts masked. The rules that were applied are added to `used`.
 pub(super) fn reply(reply: &Reply, used: &mut BTreeSet<String>) -> Reply {
     let topic = topic(&reply.what);
     let mut masked = |text: &str| match as_json(text) {
@@ -254,7 +254,7 @@ fn token(word: &str) -> String {
     let mut out = String::new();
     for run in word.split_inclusive(|sign: char| !sign.is_ascii_hexdigit()) {
         let hex = run.trim_end_matches(|sign: char| !sign.is_ascii_hexdigit());
-        // A decimal number is no digest, however many digits it has.
+        // A decimal number is not a digest, whatever its length.
         let digest = hex.len() >= 32 || (hex.len() >= 16 && hex.contains(|sign: char| sign.is_ascii_alphabetic()));
         out += &if digest { format!("DIGEST{}", &run[hex.len()..]) } else { run.to_owned() };
     }

@@ -1,0 +1,60 @@
+//! The budget that is available to a pipeline at one moment.
+
+/// The amounts that can be spent on each block, without the blocks' names.
+///
+/// The caller leaves out blocks that are retired or outside the window.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Offers {
+    falling: Vec<u64>,
+    kind: Kind,
+}
+
+/// The owner of the budget.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Kind {
+    /// The pipeline itself.
+    #[default]
+    Own,
+    /// Other pipelines, which cannot use it now.
+    Lent,
+}
+
+impl Offers {
+    /// From the amounts available on each block, in any order.
+    pub fn new(offers: Vec<u64>) -> Self {
+        Self::of_kind(offers, Kind::Own)
+    }
+
+    /// The same for borrowed budget. A pipeline borrows only the minimum cost of its next attempt, whatever its mode.
+    pub fn lent(offers: Vec<u64>) -> Self {
+        Self::of_kind(offers, Kind::Lent)
+    }
+
+    fn of_kind(mut offers: Vec<u64>, kind: Kind) -> Self {
+        offers.sort_unstable_by(|one, two| two.cmp(one));
+        Self { falling: offers, kind }
+    }
+
+    /// The number of blocks on which this much can be spent.
+    pub fn blocks(&self, cost: u64) -> u32 {
+        u32::try_from(self.falling.partition_point(|offer| *offer >= cost)).unwrap_or(u32::MAX)
+    }
+
+    /// The most of its own budget that can be spent on each of `count` blocks; zero if there are fewer.
+    pub fn most(&self, blocks: u32) -> u64 {
+        if self.kind == Kind::Lent {
+            return 0;
+        }
+        let last = (blocks as usize).checked_sub(1);
+        last.and_then(|last| self.falling.get(last)).copied().unwrap_or(0)
+    }
+}
+
+/// The world as a pipeline sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct World<'world> {
+    /// The time, in the unit of the deadline.
+    pub time: u64,
+    /// The available budget.
+    pub offers: &'world Offers,
+}

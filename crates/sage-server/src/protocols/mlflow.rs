@@ -1,0 +1,202 @@
+//! MLflow's read routes: its clients can list releases, find one by alias and load it, as from an MLflow registry.
+//!
+//! There are no write routes: models are released only by an accepted pipeline.
+
+use sage_engine::ReleaseView;
+use serde_json::{Value, json};
+
+use crate::call::{Call, Reply};
+use crate::problem::Problem;
+use crate::views::releases::file_text;
+
+fn parameter<'call>(call: &'call Call<'_>, name: &str) -> Result<&'call str, Problem> {
+    call.query_value(name).ok_or_else(|| Problem::wrong(format!("the parameter {name} is missing")))
+}
+
+/// All releases that are not withdrawn, by name and version.
+fn available(call: &Call<'_>) -> Vec<ReleaseView> {
+    call.releases().into_iter().filter(|release| release.withdrawn.is_none()).collect()
+}
+
+/// A version as MLflow describes it.
+fn version(call: &Call<'_>, release: &ReleaseView) -> Result<Value, Problem> {
+    let files = call.engine().release_files(release)?;
+    let receipt: Value = serde_json::from_str(&file_text(&files, "receipt.json")).unwrap_or(Value::Null);
+    let text = |value: &Value| match value {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let blocks: Vec<String> = receipt["blocks"].as_array().into_iter().flatten().map(text).collect();
+    let mut tags = vec![
+        tag("sage.release", &release.digest),
+        tag("sage.stream", &release.stream),
+        tag("sage.blocks", &blocks.join(", ")),
+        tag("sage.outcome", "accept"),
+    ];
+    for (name, key) in [("delta", "delta"), ("door", "door"), ("validator", "validator"), ("confidence", "confidence")]
+    {
+        if !receipt[key].is_null() {
+            tags.push(tag(&format!("sage.{name}"), &text(&receipt[key])));
+        }
+    }
+    let losses = receipt["epsilon"].as_array().into_iter().flatten().map(text);
+    tags.extend(losses.zip(["train", "test"]).map(|(loss, lane)| tag(&format!("sage.epsilon.{lane}"), &loss)));
+    Ok(json!({
+        "name": release.name,
+        "version": release.version.to_string(),
+        // No time is returned, because the end of an attempt depends on rows. Versions are ordered without it.
+        "creation_timestamp": 0,
+        "last_updated_timestamp": 0,
+        "current_stage": "None",
+        "description": "",
+        "source": source(release),
+        "status": "READY",
+        "run_id": "",
+        "run_link": "",
+        "tags": tags,
+        "aliases": release.aliases,
+    }))
+}
+
+fn tag(key: &str, value: &str) -> Value {
+    json!({"key": key, "value": value})
+}
+
+fn source(release: &ReleaseView) -> String {
+    format!("mlflow-artifacts:/{}/{}", release.name, release.version)
+}
+
+/// A name with its newest version.
+fn registered(call: &Call<'_>, all: &[ReleaseView], name: &str) -> Result<Value, Problem> {
+    let own: Vec<&ReleaseView> = all.iter().filter(|release| release.name == name).collect();
+    let newest = own.last().ok_or_else(|| Problem::missing(format!("there is no registered model {name:?}")))?;
+    let aliases = own.iter().flat_map(|release| {
+        let version = release.version.to_string();
+        release.aliases.iter().map(move |alias| json!({"alias": alias, "version": version}))
+    });
+    Ok(json!({
+        "name": name,
+        "creation_timestamp": 0,
+        "last_updated_timestamp": 0,
+        "latest_versions": [version(call, newest)?],
+        "tags": [],
+        "aliases": aliases.collect::<Vec<_>>(),
+    }))
+}
+
+pub(crate) fn by_alias(call: &Call<'_>) -> Result<Reply, Problem> {
+    let text = format!("{}@{}", parameter(call, "name")?, parameter(call, "alias")?);
+    let release = call.release_named(&text)?;
+    Ok(Reply::json(&json!({"model_version": version(call, &release)?})))
+}
+
+pub(crate) fn get_model(call: &Call<'_>) -> Result<Reply, Problem> {
+    let found = registered(call, &available(call), parameter(call, "name")?)?;
+    Ok(Reply::json(&json!({"registered_model": found})))
+}
+
+/// All names. Only filters for an exact name are supported. The filter that clients always send, which excludes
+/// prompts, is ignored because there are none.
+pub(crate) fn search_models(call: &Call<'_>) -> Result<Reply, Problem> {
+    let all = available(call);
+    let mut names: Vec<String> = all.iter().map(|release| release.name.clone()).collect();
+    names.dedup();
+    if let Some(name) = call.query_value("filter").and_then(named) {
+        names.retain(|one| *one == name);
+    }
+    let (page, next) = page(call, &names)?;
+    let found: Vec<Value> = page.iter().map(|name| registered(call, &all, name)).collect::<Result<_, _>>()?;
+    Ok(Reply::json(&json!({"registered_models": found, "next_page_token": next})))
+}
+
+pub(crate) fn search_versions(call: &Call<'_>) -> Result<Reply, Problem> {
+    let mut all = available(call);
+    if let Some(name) = call.query_value("filter").and_then(named) {
+        all.retain(|release| release.name == name);
+    }
+    let (page, next) = page(call, &all)?;
+    let found: Vec<Value> = page.iter().map(|release| version(call, release)).collect::<Result<_, _>>()?;
+    Ok(Reply::json(&json!({"model_versions": found, "next_page_token": next})))
+}
+
+/// The name in a filter such as `name='taxi-duration'`.
+fn named(filter: &str) -> Option<String> {
+    let rest = filter.trim().strip_prefix("name")?.trim_start().strip_prefix('=')?.trim();
+    let quote = rest.chars().next().filter(|character| matches!(character, '\'' | '"'))?;
+    Some(rest[1..].split(quote).next()?.to_owned())
+}
+
+fn page<'list, T>(call: &Call<'_>, all: &'list [T]) -> Result<(&'list [T], String), Problem> {
+    let number = |name: &str, otherwise: usize| match call.query_value(name).filter(|text| !text.is_empty()) {
+        None => Ok(otherwise),
+        Some(text) => text.parse::<usize>().map_err(|_| Problem::wrong(format!("{name} is a whole number"))),
+    };
+    let (start, most) = (number("page_token", 0)?.min(all.len()), number("max_results", 100)?.clamp(1, 1000));
+    let end = start.saturating_add(most).min(all.len());
+    let next = if end < all.len() { end.to_string() } else { String::new() };
+    Ok((&all[start..end], next))
+}
+
+fn versioned(call: &Call<'_>) -> Result<ReleaseView, Problem> {
+    let text = format!("{}@{}", parameter(call, "name")?, parameter(call, "version")?);
+    call.release_named(&text)
+}
+
+pub(crate) fn get_version(call: &Call<'_>) -> Result<Reply, Problem> {
+    Ok(Reply::json(&json!({"model_version": version(call, &versioned(call)?)?})))
+}
+
+pub(crate) fn download_address(call: &Call<'_>) -> Result<Reply, Problem> {
+    Ok(Reply::json(&json!({"artifact_uri": source(&versioned(call)?)})))
+}
+
+/// The release and the rest of a path such as `taxi-duration/3/features`.
+fn located(call: &Call<'_>, path: &str) -> Result<(ReleaseView, String), Problem> {
+    let missing = || Problem::missing("there is no such artefact");
+    let mut parts = path.trim_matches('/').splitn(3, '/');
+    let (name, version) = parts.next().zip(parts.next()).ok_or_else(missing)?;
+    let release = call.release_named(&format!("{name}@{version}"))?;
+    Ok((release, parts.next().unwrap_or_default().to_owned()))
+}
+
+/// The files in a folder of a release; empty if there is no such folder.
+pub(crate) fn list_files(call: &Call<'_>) -> Result<Reply, Problem> {
+    let (release, folder) = located(call, call.query_value("path").unwrap_or_default())?;
+    let start = if folder.is_empty() { String::new() } else { format!("{folder}/") };
+    let mut listed = std::collections::BTreeMap::new();
+    for (name, bytes) in call.engine().release_files(&release)? {
+        let Some(rest) = name.strip_prefix(&start) else { continue };
+        let (entry, file) = match rest.split_once('/') {
+            Some((below, _)) => (below.to_owned(), json!({"path": below, "is_dir": true})),
+            None => (rest.to_owned(), json!({"path": rest, "is_dir": false, "file_size": bytes.len()})),
+        };
+        listed.insert(entry, file);
+    }
+    Ok(Reply::json(&json!({"files": listed.into_values().collect::<Vec<_>>()})))
+}
+
+pub(crate) fn file(call: &Call<'_>) -> Result<Reply, Problem> {
+    let (release, path) = located(call, call.part("path"))?;
+    let mut files = call.engine().release_files(&release)?.into_iter();
+    let (_, bytes) =
+        files.find(|(name, _)| *name == path).ok_or_else(|| Problem::missing("there is no such artefact"))?;
+    Ok(Reply::new("application/octet-stream", bytes))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::named;
+
+    #[test]
+    fn the_filters_that_clients_send_are_understood() {
+        for (filter, name) in [
+            ("name='taxi-duration'", Some("taxi-duration")),
+            ("name = \"a b\" AND x", Some("a b")),
+            ("tag.`mlflow.prompt.is_prompt` != 'true'", None),
+            ("name LIKE 'x%'", None),
+            ("", None),
+        ] {
+            assert_eq!(named(filter).as_deref(), name, "{filter}");
+        }
+    }
+}

@@ -1,0 +1,226 @@
+//! The schemas of the OpenAPI document, by the names that the route table uses.
+//!
+//! Those of Sage's own API are derived from [`crate::views`]; those of other projects' protocols are written here. An
+//! object may have more fields than its schema. The program's tests check every response against these schemas.
+
+use schemars::generate::SchemaSettings;
+use serde_json::{Map, Value, json};
+
+use crate::views::census::Census;
+use crate::views::ingest::IngestResult;
+use crate::views::plan::Plan;
+use crate::views::quarantine::{QuarantineResult, QuarantinedFile};
+use crate::views::queries::QueryResponse;
+use crate::views::releases::{Predictions, Release, ReleasesPage, WithdrawalResult};
+use crate::views::requests::{
+    AliasRequest, ApprovalRequest, BlocksRequest, ChargeRequest, MemberRequest, ProgramRequest, QuarantineRequest,
+    QueryRequest, WithdrawalRequest,
+};
+use crate::views::runs::{Run, RunsPage};
+use crate::views::service::{ChargeResult, Live, ProblemDetails, Ready, Version};
+use crate::views::streams::{Block, BlocksPage, BlocksResult, Created, PolicyState, Stream, SuspendedMembers};
+
+/// A reference to a named schema.
+pub(crate) type Schema = (&'static str, fn() -> Value);
+
+/// An object with these required fields.
+fn object(fields: &[(&str, Value)]) -> Value {
+    let names: Vec<&str> = fields.iter().map(|(name, _)| *name).collect();
+    json!({"type": "object", "required": names, "properties": properties(fields)})
+}
+
+/// An object with required and optional fields.
+fn loose(required: &[(&str, Value)], optional: &[(&str, Value)]) -> Value {
+    let mut whole = object(required);
+    for (name, schema) in properties(optional) {
+        whole["properties"][name] = schema;
+    }
+    whole
+}
+
+fn properties(fields: &[(&str, Value)]) -> Map<String, Value> {
+    fields.iter().map(|(name, schema)| ((*name).to_owned(), schema.clone())).collect()
+}
+
+fn text() -> Value {
+    json!({"type": "string"})
+}
+
+fn count() -> Value {
+    json!({"type": "integer", "minimum": 0})
+}
+
+fn truth() -> Value {
+    json!({"type": "boolean"})
+}
+
+/// A schema that also allows `null`.
+fn maybe(kind: &str) -> Value {
+    json!({"type": [kind, "null"]})
+}
+
+fn list(of: Value) -> Value {
+    json!({"type": "array", "items": of})
+}
+
+fn reference(name: &str) -> Value {
+    json!({"$ref": format!("#/components/schemas/{name}")})
+}
+
+fn tensor_head() -> Value {
+    object(&[("name", text()), ("datatype", text()), ("shape", list(json!({"type": "integer"})))])
+}
+
+fn version() -> Value {
+    object(&[
+        ("name", text()),
+        ("version", text()),
+        ("creation_timestamp", count()),
+        ("last_updated_timestamp", count()),
+        ("source", text()),
+        ("status", text()),
+        ("run_id", text()),
+        ("tags", list(object(&[("key", text()), ("value", text())]))),
+        ("aliases", list(text())),
+    ])
+}
+
+fn registered() -> Value {
+    object(&[
+        ("name", text()),
+        ("latest_versions", list(reference("MlflowVersion"))),
+        ("tags", list(json!({"type": "object"}))),
+        ("aliases", list(object(&[("alias", text()), ("version", text())]))),
+    ])
+}
+
+fn inference_request() -> Value {
+    let data = list(json!({"type": ["number", "string", "boolean", "null"]}));
+    let shape = list(json!({"type": "integer"}));
+    let tensor = loose(&[("name", text()), ("data", data)], &[("shape", shape), ("datatype", text())]);
+    loose(&[("inputs", list(tensor))], &[("id", text())])
+}
+
+fn invocations_request() -> Value {
+    let split = object(&[("columns", list(text())), ("data", list(list(json!({}))))]);
+    loose(
+        &[],
+        &[("dataframe_split", split), ("dataframe_records", list(json!({"type": "object"}))), ("inputs", json!({}))],
+    )
+}
+
+/// Adds the schemas of types, with those that they refer to.
+macro_rules! add {
+    ($generator:expr, $($view:ty),+ $(,)?) => {
+        $($generator.subschema_for::<$view>();)+
+    };
+}
+
+/// The schemas of responses and request bodies, derived from the types of [`crate::views`].
+fn derived() -> Map<String, Value> {
+    let settings = || {
+        SchemaSettings::draft2020_12().with(|settings| {
+            settings.definitions_path = "/components/schemas".into();
+            settings.meta_schema = None;
+        })
+    };
+    let mut responses = settings().for_serialize().into_generator();
+    add!(
+        responses,
+        Live,
+        Ready,
+        Version,
+        ProblemDetails,
+        ChargeResult,
+        Stream,
+        Created,
+        PolicyState,
+        SuspendedMembers,
+        Census,
+        QuarantinedFile,
+        QuarantineResult,
+        Block,
+        BlocksPage,
+        BlocksResult,
+        IngestResult,
+        QueryResponse,
+        RunsPage,
+        Run,
+        Plan,
+        ReleasesPage,
+        Release,
+        WithdrawalResult,
+        Predictions,
+    );
+    let mut requests = settings().for_deserialize().into_generator();
+    add!(
+        requests,
+        ApprovalRequest,
+        MemberRequest,
+        QuarantineRequest,
+        BlocksRequest,
+        ChargeRequest,
+        QueryRequest,
+        ProgramRequest,
+        AliasRequest,
+        WithdrawalRequest,
+    );
+    let mut all = responses.take_definitions(true);
+    all.extend(requests.take_definitions(true));
+    all
+}
+
+/// All schemas by the names that the route table uses.
+pub(crate) fn all() -> Map<String, Value> {
+    let mut all = derived();
+    all.extend(PROTOCOLS.iter().map(|(name, make)| ((*name).to_owned(), make())));
+    all
+}
+
+/// Lists, and the shapes of other projects' protocols.
+const PROTOCOLS: &[Schema] = &[
+    ("Event", || loose(&[("data", text())], &[("id", text()), ("event", text())])),
+    ("InferenceError", || object(&[("error", text())])),
+    ("MlflowError", || object(&[("error_code", text()), ("message", text())])),
+    ("Description", || object(&[("openapi", text()), ("paths", json!({"type": "object"}))])),
+    ("Streams", || list(reference("Stream"))),
+    ("Quarantine", || list(reference("QuarantinedFile"))),
+    ("InferenceServer", || object(&[("name", text()), ("version", text()), ("extensions", list(text()))])),
+    ("InferenceModel", || {
+        object(&[
+            ("name", text()),
+            ("versions", list(text())),
+            ("platform", text()),
+            ("inputs", list(tensor_head())),
+            ("outputs", list(tensor_head())),
+        ])
+    }),
+    ("InferenceReady", || object(&[("name", text()), ("ready", truth())])),
+    ("InferenceAsked", inference_request),
+    ("InferenceAnswer", || {
+        let mut tensor = tensor_head();
+        tensor["properties"]["data"] = list(maybe("number"));
+        loose(&[("model_name", text()), ("model_version", text()), ("outputs", list(tensor))], &[("id", text())])
+    }),
+    ("InvocationsAsked", invocations_request),
+    ("FeaturesAsked", || {
+        let entities = json!({"type": "object", "additionalProperties": list(json!({}))});
+        loose(&[("features", list(text())), ("entities", entities)], &[("full_feature_names", truth())])
+    }),
+    ("Features", || {
+        let names = object(&[("feature_names", list(text()))]);
+        let column = object(&[("values", list(json!({}))), ("statuses", list(text()))]);
+        object(&[("metadata", names), ("results", list(column))])
+    }),
+    ("MlflowVersion", version),
+    ("MlflowModel", registered),
+    ("MlflowVersionAnswer", || object(&[("model_version", reference("MlflowVersion"))])),
+    ("MlflowModelAnswer", || object(&[("registered_model", reference("MlflowModel"))])),
+    ("MlflowModels", || object(&[("registered_models", list(reference("MlflowModel"))), ("next_page_token", text())])),
+    ("MlflowVersions", || object(&[("model_versions", list(reference("MlflowVersion"))), ("next_page_token", text())])),
+    ("MlflowAddress", || object(&[("artifact_uri", text())])),
+    ("MlflowFiles", || {
+        let file = loose(&[("path", text()), ("is_dir", truth())], &[("file_size", count())]);
+        object(&[("files", list(file))])
+    }),
+];

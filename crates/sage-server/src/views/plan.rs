@@ -1,0 +1,56 @@
+//! What would happen to a pipeline if it were submitted now.
+
+use sage_engine::plan::Preview;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::Decimal;
+
+/// The preview of a pipeline.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Plan {
+    /// The pipeline.
+    pub pipeline: String,
+    /// The stream.
+    pub stream: String,
+    /// The first attempt.
+    pub first_attempt: FirstAttempt,
+    /// The costliest attempt that the limits allow.
+    pub costliest_attempt: CostliestAttempt,
+    /// Sealed blocks that admit the first attempt.
+    pub blocks_that_admit_it: u32,
+    /// Whether there are enough of them.
+    pub starts_now: bool,
+    /// How many more first attempts fit on the blocks of the first window.
+    pub runs_left: u64,
+}
+
+/// The window and the cost of a first attempt.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct FirstAttempt {
+    /// Blocks that it reads.
+    pub blocks: u32,
+    /// The most that it costs each of them.
+    pub epsilon: Decimal,
+}
+
+/// The cost of the costliest attempt.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct CostliestAttempt {
+    /// The most that it costs each block.
+    pub epsilon: Decimal,
+}
+
+impl From<&Preview> for Plan {
+    fn from(preview: &Preview) -> Self {
+        Self {
+            pipeline: preview.pipeline.clone(),
+            stream: preview.stream.clone(),
+            first_attempt: FirstAttempt { blocks: preview.window, epsilon: Decimal::from_exact(preview.first) },
+            costliest_attempt: CostliestAttempt { epsilon: Decimal::from_exact(preview.most) },
+            blocks_that_admit_it: preview.eligible,
+            starts_now: preview.eligible >= preview.window,
+            runs_left: preview.runs_left,
+        }
+    }
+}

@@ -1,0 +1,32 @@
+//! One module for each command.
+
+pub(crate) mod account;
+pub(crate) mod audit;
+pub(crate) mod audit_log;
+pub(crate) mod backup;
+pub(crate) mod blocks;
+pub(crate) mod budget;
+pub(crate) mod census;
+pub(crate) mod demo;
+pub(crate) mod doctor;
+pub(crate) mod explain;
+pub(crate) mod generate;
+pub(crate) mod help;
+pub(crate) mod ingest;
+pub(crate) mod init;
+pub(crate) mod login;
+pub(crate) mod logs;
+pub(crate) mod migrate;
+pub(crate) mod models;
+pub(crate) mod plan;
+pub(crate) mod predict;
+pub(crate) mod quarantine;
+pub(crate) mod query;
+pub(crate) mod runs;
+pub(crate) mod serve;
+pub(crate) mod simulate;
+pub(crate) mod stream;
+pub(crate) mod submit;
+pub(crate) mod token;
+pub(crate) mod watch;
+pub(crate) mod work;

@@ -2,8 +2,9 @@
 //!
 //! Tests compare every result with plain integer or rational arithmetic: products of integer matrices are exact on
 //! every instruction set, in any order and with any number of threads, one-hot moments equal the naive sums, and a
-//! [`DoubleDouble`] keeps about 106 bits. The crate also holds an index of digests ([`KeyIndex`]), whose caller
-//! verifies every hit.
+//! [`DoubleDouble`] keeps about 106 bits. Two modules hold what the kernel need not trust: an index of
+//! digests ([`KeyIndex`]), whose caller verifies every hit, and the choice of a lattice ([`LatticeChoice`]), which affects
+//! how tight a bound is and never whether it holds.
 
 #![forbid(unsafe_code)]
 
@@ -13,6 +14,7 @@ mod convolution;
 mod double_double;
 mod factors;
 mod fused;
+mod grid;
 mod index;
 mod normal;
 mod one_hot;
@@ -30,6 +32,7 @@ pub use convolution::{Convolution, FftPlanner, LatticeDistribution, TiltedWindow
 pub use double_double::DoubleDouble;
 pub use factors::{FactorShape, Factors, split_front, squared_norm, sum_outer_products, truncate_scaled};
 pub use fused::multiply_add;
+pub use grid::{GUESS, LatticeChoice, LossSketch, step_for};
 pub use index::KeyIndex;
 pub use normal::{HEIGHT_ERROR, rounded_gaussian_height};
 pub use one_hot::{OneHotMoments, triangle_row};

@@ -3,18 +3,17 @@
 //!
 //! Each mechanism is replaced by a dominating one on a common lattice of
 //! losses (`discretise`). The lattice distributions are convolved by a tilted Fourier
-//! transform whose errors are all bounded and charged (`sage_numerics::Convolution`). `plan`
-//! chooses step, window and tilt, which affect accuracy but never validity.
+//! transform whose errors are all bounded and charged (`sage_numerics::Convolution`). Step,
+//! window and tilt (`sage_numerics::LatticeChoice`) affect accuracy but never validity.
 //! This module must never serve an adaptive filter: it accounts for parameters
 //! that were declared before any data were read (`proofs/pld.md`).
 
 mod discretise;
-mod plan;
 #[cfg(test)]
 mod tests;
 
-use libm::{expm1, log, log1p, sqrt};
-use sage_numerics::{Convolution, FftPlanner};
+use libm::{exp, expm1, log, log1p, sqrt};
+use sage_numerics::{Convolution, FftPlanner, GUESS, LatticeChoice, LossSketch, step_for};
 
 use super::convert::epsilon_from_curve;
 use super::curve::{self, ORDERS};
@@ -22,7 +21,6 @@ use super::gaussian::gaussian_epsilon;
 use super::parameter::{AccountantError, Certified, not_negative, positive, probability, rate};
 use super::sampled::sampled_gaussian_curve;
 use discretise::{Normal, discretise};
-use plan::{GUESS, Plan, step_for};
 
 /// The privacy loss of one mechanism under add/remove.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -106,6 +104,24 @@ impl Part {
             }
         }
     }
+
+    /// A sketch of its loss for the choice of a lattice, with Gaussian tails cut at this mass.
+    fn sketch(self, tail: f64) -> LossSketch {
+        match self {
+            Self::Laplace { epsilon, .. } => {
+                LossSketch { points: vec![(1.0, epsilon), (exp(-epsilon), -epsilon)], pure: Some(epsilon) }
+            }
+            Self::Normal(normal) => {
+                let (low, high) = normal.range(tail);
+                let node = |index: u32| {
+                    let z = low + (high - low) * f64::from(index) / 128.0;
+                    let loss = normal.loss(z);
+                    (exp(loss - 0.5 * (z / normal.sigma) * (z / normal.sigma)), loss)
+                };
+                LossSketch { points: (0..=128).map(node).collect(), pure: None }
+            }
+        }
+    }
 }
 
 /// The most uses of mechanisms in one composition.
@@ -183,7 +199,8 @@ impl Composition {
 
     /// The epsilon by composition on a lattice, refined while that improves it.
     fn lattice_epsilon(&self, delta: f64) -> Certified<f64> {
-        let mut plan = Plan::new(&self.items, self.aim, delta, None)?;
+        let choose = |found| LatticeChoice::new(&self.items, Part::sketch, self.aim, delta, found);
+        let mut plan = choose(None).ok_or(AccountantError::Unbounded)?;
         let mut best = self.on_lattice(&plan, delta)?;
         for _ in 0..3 {
             let (far, wanted) = (best.0 < GUESS * plan.epsilon, step_for(&self.items, self.aim, best));
@@ -191,7 +208,7 @@ impl Composition {
                 break;
             }
             // If a pass fails, the result of the earlier one is kept.
-            let Ok(finer) = Plan::new(&self.items, self.aim, delta, Some(best)) else { break };
+            let Some(finer) = choose(Some(best)) else { break };
             if !far && finer.step > 0.9 * plan.step {
                 break;
             }
@@ -207,7 +224,7 @@ impl Composition {
     /// Composes on the plan's lattice in the remove direction and, if it differs,
     /// in the add direction. Returns the larger epsilon and the slope with which
     /// the log of delta falls there.
-    fn on_lattice(&self, plan: &Plan, delta: f64) -> Certified<(f64, f64)> {
+    fn on_lattice(&self, plan: &LatticeChoice, delta: f64) -> Certified<(f64, f64)> {
         let mut parts = Vec::with_capacity(self.items.len());
         for &(part, count) in &self.items {
             parts.push((discretise(part, plan.step, plan.tail)?, count));

@@ -3,10 +3,9 @@
 #![allow(clippy::unwrap_used, reason = "a test that cannot get its number has failed")]
 
 use super::discretise::{Lattice, discretise};
-use super::plan::Plan;
 use super::{Composition, Loss, Part};
 use libm::exp;
-use sage_numerics::{Convolution, FftPlanner, TiltedWindow};
+use sage_numerics::{Convolution, FftPlanner, LatticeChoice, TiltedWindow};
 
 /// The distribution of the sum by direct convolution, one use at a time.
 fn direct(parts: &[(Lattice, u64)]) -> (i64, Vec<f64>) {
@@ -37,7 +36,7 @@ fn direct_convolution_agrees() {
     .unwrap()
     .items;
     for delta in [1e-2, 1e-9] {
-        let plan = Plan::new(&items, 1.0, delta, Some((1.0, 1e-4))).unwrap();
+        let plan = LatticeChoice::new(&items, Part::sketch, 1.0, delta, Some((1.0, 1e-4))).unwrap();
         let mut parts: Vec<(Lattice, u64)> =
             items.iter().map(|&(part, count)| (discretise(part, plan.step, plan.tail).unwrap(), count)).collect();
         for window in [&plan.remove, &plan.add] {
@@ -98,7 +97,7 @@ fn one_added_record_is_exact() {
         let crossing = 0.5 + sigma * sigma * libm::log((exp(-epsilon) - 1.0 + q) / q);
         let below = |x: f64| 0.5 * libm::erfc(-x / sigma / libm::sqrt(2.0));
         let exact = below(crossing) * (1.0 - exp(epsilon) * (1.0 - q)) - exp(epsilon) * q * below(crossing - 1.0);
-        let plan = Plan::new(&items, 1.0, exact, None).unwrap();
+        let plan = LatticeChoice::new(&items, Part::sketch, 1.0, exact, None).unwrap();
         let lattice = discretise(items[0].0, plan.step, plan.tail).unwrap().reversed();
         let composed = Convolution::new(&[(lattice, 1)], plan.length, &plan.add, &mut FftPlanner::new()).unwrap();
         let (found, _) = composed.epsilon(exact).unwrap();

@@ -4,20 +4,24 @@
 //! it arrives, so a client that stalls holds only what it has sent. A permit is taken once the body is complete, and
 //! only while the request is processed. Each token has a share of every resource that is smaller than the
 //! whole, so no single caller can exhaust it; requests without a token have a small share of their own. Refusals are
-//! counted by reason and logged, at most one line per reason and [`QUIET`].
+//! counted by reason and logged ([`Refusals`]).
+
+mod count;
+mod memory;
+mod refusals;
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use axum::http::StatusCode;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::diagnostics::note;
 use crate::problem::Problem;
-use crate::transport::limits::since;
+
+pub(crate) use count::{Count, Share};
+pub(crate) use memory::{Reservation, json_bytes};
+pub(crate) use refusals::{Reason, Refusals};
 
 /// The most requests in progress, in total and per token.
 const REQUESTS: usize = 256;
@@ -31,151 +35,6 @@ const PROBES: usize = 16;
 const LISTENERS: usize = 256;
 /// How long a request waits for a processor before it is refused.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// The shortest time between two log lines with the same reason.
-const QUIET: Duration = Duration::from_secs(10);
-
-/// Why a connection or request was refused or cut off. `/metrics` and the log use its name.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Reason {
-    /// The limit of open connections is reached.
-    Connections,
-    /// The limit of connections from one address is reached.
-    AddressConnections,
-    /// An idle connection without a token was closed for a new one.
-    Evicted,
-    /// Too many requests are in progress.
-    Requests,
-    /// Too many requests of one token are in progress.
-    TokenRequests,
-    /// Too many requests without a token are in progress, in total or from one address.
-    Anonymous,
-    /// The memory for requests is exhausted, or one request needs more than its share.
-    Memory,
-    /// No processor was free in time.
-    Processors,
-    /// Too many event listeners, in total or of one token.
-    Listeners,
-    /// The head of a request did not arrive in time.
-    HeadTimeout,
-    /// The body of a request did not arrive in time.
-    BodyTimeout,
-    /// The response was not read in time.
-    ReadTimeout,
-}
-
-impl Reason {
-    pub(crate) const ALL: [Self; 12] = [
-        Self::Connections,
-        Self::AddressConnections,
-        Self::Evicted,
-        Self::Requests,
-        Self::TokenRequests,
-        Self::Anonymous,
-        Self::Memory,
-        Self::Processors,
-        Self::Listeners,
-        Self::HeadTimeout,
-        Self::BodyTimeout,
-        Self::ReadTimeout,
-    ];
-
-    /// Its name in `/metrics`.
-    pub(crate) const fn word(self) -> &'static str {
-        match self {
-            Self::Connections => "connections",
-            Self::AddressConnections => "address-connections",
-            Self::Evicted => "evicted",
-            Self::Requests => "requests",
-            Self::TokenRequests => "token-requests",
-            Self::Anonymous => "anonymous",
-            Self::Memory => "memory",
-            Self::Processors => "processors",
-            Self::Listeners => "listeners",
-            Self::HeadTimeout => "head-timeout",
-            Self::BodyTimeout => "body-timeout",
-            Self::ReadTimeout => "read-timeout",
-        }
-    }
-}
-
-/// The number of refusals by reason.
-#[derive(Debug)]
-pub(crate) struct Refusals {
-    start: Instant,
-    counts: [AtomicU64; Reason::ALL.len()],
-    /// The time at which each reason was last logged, in nanoseconds since the start; zero if it never was.
-    logged: [AtomicU64; Reason::ALL.len()],
-}
-
-impl Refusals {
-    fn new() -> Self {
-        Self { start: Instant::now(), counts: Default::default(), logged: Default::default() }
-    }
-
-    /// Counts a refusal and logs it, unless one with this reason was logged a moment ago.
-    pub(crate) fn count(&self, reason: Reason) {
-        let index = reason as usize;
-        let so_far = self.counts[index].fetch_add(1, Ordering::Relaxed) + 1;
-        let (now, last) = (since(self.start).max(1), self.logged[index].load(Ordering::Relaxed));
-        let quiet = u64::try_from(QUIET.as_nanos()).unwrap_or(u64::MAX);
-        let due = last == 0 || now.saturating_sub(last) >= quiet;
-        if due && self.logged[index].compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            note(&format!("limit reached: {} ({so_far} since the start); see sage_refused_total", reason.word()));
-        }
-    }
-
-    /// The count of each reason.
-    pub(crate) fn counted(&self) -> impl Iterator<Item = (Reason, u64)> {
-        Reason::ALL.into_iter().zip(&self.counts).map(|(reason, count)| (reason, count.load(Ordering::Relaxed)))
-    }
-}
-
-/// How much of a resource is in use.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Count(Arc<AtomicUsize>);
-
-/// A share of a [`Count`]; released when dropped.
-#[derive(Debug)]
-pub(crate) struct Share {
-    count: Count,
-    amount: usize,
-}
-
-impl Count {
-    /// Takes an amount, unless more than `most` would then be in use.
-    pub(crate) fn take(&self, amount: usize, most: usize) -> Option<Share> {
-        let next = |now: usize| now.checked_add(amount).filter(|sum| *sum <= most);
-        self.0.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).ok()?;
-        Some(Share { count: self.clone(), amount })
-    }
-
-    /// The amount in use.
-    pub(crate) fn now(&self) -> usize {
-        self.0.load(Ordering::Relaxed)
-    }
-}
-
-impl Share {
-    /// Takes more. Changes nothing and returns `None` if more than `most` would then be in use.
-    fn grow(&mut self, more: usize, most: usize) -> Option<()> {
-        let mut extra = self.count.take(more, most)?;
-        self.amount += std::mem::take(&mut extra.amount);
-        Some(())
-    }
-
-    /// Returns all but `amount`.
-    fn shrink(&mut self, amount: usize) {
-        let spare = self.amount.saturating_sub(amount);
-        self.count.0.fetch_sub(spare, Ordering::Relaxed);
-        self.amount -= spare;
-    }
-}
-
-impl Drop for Share {
-    fn drop(&mut self) {
-        self.count.0.fetch_sub(self.amount, Ordering::Relaxed);
-    }
-}
 
 /// What the requests of one token currently use.
 #[derive(Debug)]
@@ -382,15 +241,8 @@ impl Admission {
             Who::Token(usage) => (&usage.memory, self.capacity.memory_each()),
             Who::Address(_) => (&self.anonymous_memory, self.capacity.memory_of_anonymous()),
         };
-        let none = |count: &Count| Share { count: count.clone(), amount: 0 };
-        Reservation {
-            own: none(own),
-            all: none(&self.memory),
-            most_own,
-            most_all: self.capacity.memory_bytes,
-            most: self.capacity.memory_of_one(),
-            refusals: Arc::clone(&self.refusals),
-        }
+        let most = [most_own, self.capacity.memory_bytes, self.capacity.memory_of_one()];
+        Reservation::new([own, &self.memory], most, Arc::clone(&self.refusals))
     }
 
     /// The requests, the listeners and the bytes of memory in use.
@@ -399,86 +251,10 @@ impl Admission {
     }
 }
 
-/// Memory that a request has reserved; released when dropped.
-#[derive(Debug)]
-pub(crate) struct Reservation {
-    own: Share,
-    all: Share,
-    most_own: usize,
-    most_all: usize,
-    /// The most bytes of one request.
-    most: usize,
-    refusals: Arc<Refusals>,
-}
-
-impl Reservation {
-    /// Reserves more bytes. Waits until other requests release theirs, if necessary.
-    pub(crate) async fn wait_for(&mut self, bytes: usize) -> Result<(), Problem> {
-        let end = Instant::now() + PATIENCE;
-        while Instant::now() < end && self.all.amount.saturating_add(bytes) <= self.most {
-            if self.take(bytes).is_some() {
-                return Ok(());
-            }
-            tokio::time::sleep(Duration::from_millis(10)).await;
-        }
-        self.grow(bytes)
-    }
-
-    fn take(&mut self, bytes: usize) -> Option<()> {
-        self.own.grow(bytes, self.most_own)?;
-        let all = self.all.grow(bytes, self.most_all);
-        if all.is_none() {
-            self.own.shrink(self.own.amount - bytes);
-        }
-        all
-    }
-
-    /// Reserves more bytes.
-    pub(crate) fn grow(&mut self, bytes: usize) -> Result<(), Problem> {
-        if self.all.amount.saturating_add(bytes) > self.most {
-            self.refusals.count(Reason::Memory);
-            let detail = format!(
-                "this request needs more memory than the {} MB that one may have; send fewer values at a time, or raise \
-                 --most-memory",
-                self.most / 1_000_000
-            );
-            return Err(Problem::new(StatusCode::PAYLOAD_TOO_LARGE, detail));
-        }
-        self.take(bytes).ok_or_else(|| {
-            self.refusals.count(Reason::Memory);
-            Problem::busy("the memory for requests is in use; try again")
-        })
-    }
-
-    /// Returns all but so many bytes.
-    pub(crate) fn shrink(&mut self, bytes: usize) {
-        self.own.shrink(bytes);
-        self.all.shrink(bytes);
-    }
-}
-
-/// An upper bound of the memory that a JSON text takes once it is parsed into values: 32 bytes for each value, and a
-/// node of an ordered map for every eleven fields of an object, at least one. Strings are skipped.
-pub(crate) fn json_bytes(body: &[u8]) -> usize {
-    const VALUE: usize = 64;
-    const OBJECT: usize = 768;
-    let (mut total, mut quoted, mut escaped) = (body.len().saturating_add(VALUE), false, false);
-    for byte in body {
-        match (quoted, byte) {
-            (true, _) if escaped => escaped = false,
-            (true, b'\\') => escaped = true,
-            (_, b'"') => quoted = !quoted,
-            (false, b'{') => total = total.saturating_add(OBJECT),
-            // A list doubles its buffer as it grows, and a field of an object has its name beside its value.
-            (false, b'[' | b',' | b':') => total = total.saturating_add(VALUE),
-            _ => {}
-        }
-    }
-    total
-}
-
 #[cfg(test)]
 mod tests {
+    use axum::http::StatusCode;
+
     use super::*;
 
     fn admission(memory_bytes: usize) -> Admission {
@@ -529,17 +305,5 @@ mod tests {
         three.grow(200).expect("what was given back");
         drop((one, two, three, other));
         assert_eq!((admission.in_use()[2], mia.memory.now(), zoe.memory.now()), (0, 0, 0));
-    }
-
-    #[test]
-    fn what_json_takes_is_bounded_from_above() {
-        for (text, least) in
-            [("[0,0,0,0,0,0,0,0]", 8 * 32), ("[{\"\":0},{\"\":0},{\"\":0}]", 3 * 640), ("[[],[],[]]", 3 * 32)]
-        {
-            assert!(json_bytes(text.as_bytes()) >= least, "{text}");
-        }
-        // Brackets inside a string are not counted.
-        let text = format!("\"{}\\\"{{{{\"", "{[,".repeat(1000));
-        assert!(json_bytes(text.as_bytes()) < 2 * text.len());
     }
 }

@@ -9,6 +9,8 @@ use sage_engine::{EngineError, GateError};
 use serde_json::{Value, json};
 
 use crate::diagnostics::note;
+use crate::views::inference::InferenceError;
+use crate::views::mlflow::MlflowError;
 use crate::views::service::ProblemDetails;
 
 /// Why a request failed.
@@ -114,8 +116,11 @@ impl Problem {
                     detail: self.detail.clone(),
                 }),
             ),
-            Style::Inference => ("application/json", json!({"error": self.detail})),
-            Style::Mlflow => ("application/json", json!({"error_code": self.mlflow_code(), "message": self.detail})),
+            Style::Inference => ("application/json", json!(InferenceError { error: self.detail.clone() })),
+            Style::Mlflow => {
+                let (error_code, message) = (self.mlflow_code().to_owned(), self.detail.clone());
+                ("application/json", json!(MlflowError { error_code, message }))
+            }
         }
     }
 

@@ -1,13 +1,19 @@
 //! The schemas of the OpenAPI document, by the names that the route table uses.
 //!
-//! Those of Sage's own API are derived from [`crate::views`]; those of other projects' protocols are written here. An
+//! Those of Sage's own API are derived from [`crate::views`], and so are the responses of other projects'
+//! protocols; the requests of those are written here. An
 //! object may have more fields than its schema. The program's tests check every response against these schemas.
 
 use schemars::generate::SchemaSettings;
 use serde_json::{Map, Value, json};
 
 use crate::views::census::Census;
+use crate::views::features::OnlineFeatures;
+use crate::views::inference::{InferenceError, InferenceResponse, ModelMetadata, ModelReady, ServerMetadata};
 use crate::views::ingest::IngestResult;
+use crate::views::mlflow::{
+    ArtifactAddress, ArtifactList, MlflowError, ModelReply, ModelsPage, VersionReply, VersionsPage,
+};
 use crate::views::plan::Plan;
 use crate::views::quarantine::{QuarantineResult, QuarantinedFile};
 use crate::views::queries::QueryResponse;
@@ -46,17 +52,8 @@ fn text() -> Value {
     json!({"type": "string"})
 }
 
-fn count() -> Value {
-    json!({"type": "integer", "minimum": 0})
-}
-
 fn truth() -> Value {
     json!({"type": "boolean"})
-}
-
-/// A schema that also allows `null`.
-fn maybe(kind: &str) -> Value {
-    json!({"type": [kind, "null"]})
 }
 
 fn list(of: Value) -> Value {
@@ -65,33 +62,6 @@ fn list(of: Value) -> Value {
 
 fn reference(name: &str) -> Value {
     json!({"$ref": format!("#/components/schemas/{name}")})
-}
-
-fn tensor_head() -> Value {
-    object(&[("name", text()), ("datatype", text()), ("shape", list(json!({"type": "integer"})))])
-}
-
-fn version() -> Value {
-    object(&[
-        ("name", text()),
-        ("version", text()),
-        ("creation_timestamp", count()),
-        ("last_updated_timestamp", count()),
-        ("source", text()),
-        ("status", text()),
-        ("run_id", text()),
-        ("tags", list(object(&[("key", text()), ("value", text())]))),
-        ("aliases", list(text())),
-    ])
-}
-
-fn registered() -> Value {
-    object(&[
-        ("name", text()),
-        ("latest_versions", list(reference("MlflowVersion"))),
-        ("tags", list(json!({"type": "object"}))),
-        ("aliases", list(object(&[("alias", text()), ("version", text())]))),
-    ])
 }
 
 fn inference_request() -> Value {
@@ -151,6 +121,19 @@ fn derived() -> Map<String, Value> {
         Release,
         WithdrawalResult,
         Predictions,
+        ServerMetadata,
+        ModelMetadata,
+        ModelReady,
+        InferenceResponse,
+        InferenceError,
+        OnlineFeatures,
+        VersionReply,
+        ModelReply,
+        ModelsPage,
+        VersionsPage,
+        ArtifactAddress,
+        ArtifactList,
+        MlflowError,
     );
     let mut requests = settings().for_deserialize().into_generator();
     add!(
@@ -177,50 +160,16 @@ pub(crate) fn all() -> Map<String, Value> {
     all
 }
 
-/// Lists, and the shapes of other projects' protocols.
+/// Lists, and the requests of other projects' protocols.
 const PROTOCOLS: &[Schema] = &[
     ("Event", || loose(&[("data", text())], &[("id", text()), ("event", text())])),
-    ("InferenceError", || object(&[("error", text())])),
-    ("MlflowError", || object(&[("error_code", text()), ("message", text())])),
     ("Description", || object(&[("openapi", text()), ("paths", json!({"type": "object"}))])),
     ("Streams", || list(reference("Stream"))),
     ("Quarantine", || list(reference("QuarantinedFile"))),
-    ("InferenceServer", || object(&[("name", text()), ("version", text()), ("extensions", list(text()))])),
-    ("InferenceModel", || {
-        object(&[
-            ("name", text()),
-            ("versions", list(text())),
-            ("platform", text()),
-            ("inputs", list(tensor_head())),
-            ("outputs", list(tensor_head())),
-        ])
-    }),
-    ("InferenceReady", || object(&[("name", text()), ("ready", truth())])),
     ("InferenceAsked", inference_request),
-    ("InferenceAnswer", || {
-        let mut tensor = tensor_head();
-        tensor["properties"]["data"] = list(maybe("number"));
-        loose(&[("model_name", text()), ("model_version", text()), ("outputs", list(tensor))], &[("id", text())])
-    }),
     ("InvocationsAsked", invocations_request),
     ("FeaturesAsked", || {
         let entities = json!({"type": "object", "additionalProperties": list(json!({}))});
         loose(&[("features", list(text())), ("entities", entities)], &[("full_feature_names", truth())])
-    }),
-    ("Features", || {
-        let names = object(&[("feature_names", list(text()))]);
-        let column = object(&[("values", list(json!({}))), ("statuses", list(text()))]);
-        object(&[("metadata", names), ("results", list(column))])
-    }),
-    ("MlflowVersion", version),
-    ("MlflowModel", registered),
-    ("MlflowVersionAnswer", || object(&[("model_version", reference("MlflowVersion"))])),
-    ("MlflowModelAnswer", || object(&[("registered_model", reference("MlflowModel"))])),
-    ("MlflowModels", || object(&[("registered_models", list(reference("MlflowModel"))), ("next_page_token", text())])),
-    ("MlflowVersions", || object(&[("model_versions", list(reference("MlflowVersion"))), ("next_page_token", text())])),
-    ("MlflowAddress", || object(&[("artifact_uri", text())])),
-    ("MlflowFiles", || {
-        let file = loose(&[("path", text()), ("is_dir", truth())], &[("file_size", count())]);
-        object(&[("files", list(file))])
     }),
 ];

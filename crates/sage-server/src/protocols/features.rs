@@ -1,16 +1,19 @@
 //! Released statistics as Feast's online features: `view:feature` for the keys in the request.
 //!
-//! A view is a release with the features `value`, `low` and `high`; the entity is the key of the statistic. The size of a response is the product of two lists that the caller chooses, so the product is bounded and its
-//! memory is reserved before anything is looked up; the response is written as text, without a tree of values.
+//! A view is a release with the features `value`, `low` and `high`; the entity is the key of the statistic. The size of a
+//! response is the product of two lists that the caller chooses, so the product is bounded and its memory is reserved
+//! before anything is looked up. The response, an [`OnlineFeatures`](crate::views::features::OnlineFeatures), is written
+//! as text, without a tree of values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use sage_engine::run::Line;
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::call::{Call, Reply};
 use crate::problem::Problem;
+use crate::views::features::FeatureMetadata;
 
 /// The most cells of one response: keys times features, the keys themselves included.
 pub(crate) const MOST_CELLS: usize = 1_000_000;
@@ -38,7 +41,7 @@ pub(crate) fn online(call: &Call<'_>) -> Result<Reply, Problem> {
     let texts: Vec<String> =
         keys.iter().map(|key| key.as_str().map_or_else(|| key.to_string(), str::to_owned)).collect();
     let mut views: BTreeMap<&str, Lines> = BTreeMap::new();
-    let mut names = vec![json!(entity)];
+    let mut feature_names = vec![entity.to_owned()];
     let mut results = String::new();
     column(&mut results, keys.iter().map(Some));
     for feature in features {
@@ -52,7 +55,7 @@ pub(crate) fn online(call: &Call<'_>) -> Result<Reply, Problem> {
             views.insert(view, lines(call, view)?);
         }
         let lines = &views[view];
-        names.push(json!(if full { format!("{view}__{what}") } else { what.to_owned() }));
+        feature_names.push(if full { format!("{view}__{what}") } else { what.to_owned() });
         let number = |line: &Line| match what {
             "low" => line.low,
             "high" => line.high,
@@ -61,11 +64,14 @@ pub(crate) fn online(call: &Call<'_>) -> Result<Reply, Problem> {
         results.push(',');
         column(&mut results, texts.iter().map(|key| lines.get(key).and_then(number).map(Value::from)));
     }
-    let names = Value::Array(names);
-    Ok(Reply::new(
-        "application/json",
-        format!("{{\"metadata\":{{\"feature_names\":{names}}},\"results\":[{results}]}}"),
-    ))
+    // A list of texts serializes without an error.
+    let metadata = serde_json::to_string(&FeatureMetadata { feature_names }).unwrap_or_default();
+    Ok(Reply::new("application/json", body(&metadata, &results)))
+}
+
+/// A response from the text of its metadata and of its columns.
+fn body(metadata: &str, results: &str) -> String {
+    format!("{{\"metadata\":{metadata},\"results\":[{results}]}}")
 }
 
 fn lines(call: &Call<'_>, view: &str) -> Result<Lines, Problem> {
@@ -98,4 +104,26 @@ fn column<Cell: std::fmt::Display>(out: &mut String, values: impl Iterator<Item 
         statuses.push_str(if value.is_some() { "\"PRESENT\"" } else { "\"NOT_FOUND\"" });
     }
     let _ = write!(out, "],\"statuses\":[{statuses}]}}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::views::features::{FeatureColumn, FeatureStatus, OnlineFeatures};
+
+    #[test]
+    fn the_written_text_is_the_described_type() {
+        let metadata = FeatureMetadata { feature_names: vec!["hour \"of day\"".to_owned(), "value".to_owned()] };
+        let mut results = String::new();
+        column(&mut results, [Some(Value::from("a\"b")), Some(Value::from(7))].into_iter());
+        results.push(',');
+        column(&mut results, [Some(Value::from(0.25)), None].into_iter());
+        let text = body(&serde_json::to_string(&metadata).expect("texts"), &results);
+        let read: OnlineFeatures = serde_json::from_str(&text).expect("the described type");
+        let (present, missing) = (FeatureStatus::Present, FeatureStatus::NotFound);
+        let keys = FeatureColumn { values: vec!["a\"b".into(), 7.into()], statuses: vec![present; 2] };
+        let values = FeatureColumn { values: vec![0.25.into(), Value::Null], statuses: vec![present, missing] };
+        assert_eq!(read, OnlineFeatures { metadata, results: vec![keys, values] });
+        assert_eq!(serde_json::to_string(&read).expect("a value"), text);
+    }
 }

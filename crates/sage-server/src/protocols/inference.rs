@@ -11,14 +11,14 @@ use sage_engine::release::Kind;
 use sage_engine::serve::{
     Cell, Column, Domain, Predictor, RowError, RowFormat, RowReader, parse_json_cell, parse_json_row,
 };
-use serde_json::{Map, Value, json};
+use serde_json::{Map, Value};
 
 use crate::call::{Call, Reply};
 use crate::problem::Problem;
 use crate::protocols::model_cache::{LoadedModel, Protocol};
 use crate::protocols::tensors;
-use crate::views::prediction;
-use crate::views::releases::{Prediction, Predictions};
+use crate::views::inference::{InferenceResponse, ModelMetadata, ModelReady, ServerMetadata, Tensor, TensorMetadata};
+use crate::views::releases::{Prediction, Predictions, shortest};
 
 /// The most rows of one request.
 const MOST: usize = 100_000;
@@ -68,24 +68,31 @@ fn object(body: &[u8]) -> Result<Value, Problem> {
 }
 
 pub(crate) fn server(_: &Call<'_>) -> Result<Reply, Problem> {
-    Ok(Reply::json(&json!({"name": "sage", "version": env!("CARGO_PKG_VERSION"), "extensions": []})))
+    let (name, version) = ("sage".to_owned(), env!("CARGO_PKG_VERSION").to_owned());
+    Ok(Reply::json(&ServerMetadata { extensions: Vec::new(), name, version }))
 }
 
 pub(crate) fn describe(call: &Call<'_>) -> Result<Reply, Problem> {
     let (release, predictor) = model(call)?;
     let same = call.releases().into_iter().filter(|one| one.name == release.name && one.withdrawn.is_none());
     let versions: Vec<String> = same.map(|one| one.version.to_string()).collect();
-    let inputs = predictor
-        .columns()
-        .iter()
-        .map(|column| json!({"name": column.name, "datatype": datatype(column), "shape": [-1]}));
-    Ok(Reply::json(&json!({
-        "name": release.name,
-        "versions": versions,
-        "platform": "onnx_onnxv1",
-        "inputs": inputs.collect::<Vec<_>>(),
-        "outputs": [{"name": "prediction", "datatype": "FP32", "shape": [-1, predictor.outputs()]}],
-    })))
+    let input = |column: &Column| TensorMetadata {
+        datatype: datatype(column).to_owned(),
+        name: column.name.clone(),
+        shape: vec![-1],
+    };
+    let output = TensorMetadata {
+        datatype: "FP32".to_owned(),
+        name: "prediction".to_owned(),
+        shape: vec![-1, i64::try_from(predictor.outputs()).unwrap_or(i64::MAX)],
+    };
+    Ok(Reply::json(&ModelMetadata {
+        inputs: predictor.columns().iter().map(input).collect(),
+        name: release.name,
+        outputs: vec![output],
+        platform: "onnx_onnxv1".to_owned(),
+        versions,
+    }))
 }
 
 const fn datatype(column: &Column) -> &'static str {
@@ -99,7 +106,7 @@ const fn datatype(column: &Column) -> &'static str {
 
 pub(crate) fn ready(call: &Call<'_>) -> Result<Reply, Problem> {
     let (release, _) = model(call)?;
-    Ok(Reply::json(&json!({"name": release.name, "ready": true})))
+    Ok(Reply::json(&ModelReady { name: release.name, ready: true }))
 }
 
 fn infer(model: &LoadedModel, request: &Value) -> Result<Reply, Problem> {
@@ -120,17 +127,15 @@ fn infer(model: &LoadedModel, request: &Value) -> Result<Reply, Problem> {
         named.insert(name.to_owned(), Value::Array(data.clone()));
     }
     let rows = by_columns(predictor.columns(), &named)?;
-    let data: Vec<Value> = predicted(predictor, &rows)?.into_iter().map(prediction).collect();
-    let shape = if predictor.outputs() == 1 { json!([rows.len()]) } else { json!([rows.len(), predictor.outputs()]) };
-    let mut answer = json!({
-        "model_name": release.name,
-        "model_version": release.version.to_string(),
-        "outputs": [{"name": "prediction", "shape": shape, "datatype": "FP32", "data": data}],
-    });
-    if let Some(id) = request["id"].as_str() {
-        answer["id"] = json!(id);
-    }
-    Ok(Reply::json(&answer))
+    let data = predicted(predictor, &rows)?.into_iter().map(shortest).collect();
+    let (count, outputs) = (rows.len() as u64, predictor.outputs() as u64);
+    let shape = if outputs == 1 { vec![count] } else { vec![count, outputs] };
+    Ok(Reply::json(&InferenceResponse {
+        id: request["id"].as_str().map(str::to_owned),
+        model_name: release.name.clone(),
+        model_version: release.version.to_string(),
+        outputs: vec![Tensor { data, datatype: "FP32".to_owned(), name: "prediction".to_owned(), shape }],
+    }))
 }
 
 /// MLflow's scoring route: `dataframe_split`, `dataframe_records` or `inputs`. The model is in the query,

@@ -3,10 +3,14 @@
 //! There are no write routes: models are released only by an accepted pipeline.
 
 use sage_engine::ReleaseView;
-use serde_json::{Value, json};
+use serde_json::Value;
 
 use crate::call::{Call, Reply};
 use crate::problem::Problem;
+use crate::views::mlflow::{
+    Alias, Artifact, ArtifactAddress, ArtifactList, ModelReply, ModelVersion, ModelsPage, RegisteredModel, Tag,
+    VersionReply, VersionsPage,
+};
 use crate::views::releases::file_text;
 
 fn parameter<'call>(call: &'call Call<'_>, name: &str) -> Result<&'call str, Problem> {
@@ -19,7 +23,7 @@ fn available(call: &Call<'_>) -> Vec<ReleaseView> {
 }
 
 /// A version as MLflow describes it.
-fn version(call: &Call<'_>, release: &ReleaseView) -> Result<Value, Problem> {
+fn version(call: &Call<'_>, release: &ReleaseView) -> Result<ModelVersion, Problem> {
     let files = call.engine().release_files(release)?;
     let receipt: Value = serde_json::from_str(&file_text(&files, "receipt.json")).unwrap_or(Value::Null);
     let text = |value: &Value| match value {
@@ -41,25 +45,24 @@ fn version(call: &Call<'_>, release: &ReleaseView) -> Result<Value, Problem> {
     }
     let losses = receipt["epsilon"].as_array().into_iter().flatten().map(text);
     tags.extend(losses.zip(["train", "test"]).map(|(loss, lane)| tag(&format!("sage.epsilon.{lane}"), &loss)));
-    Ok(json!({
-        "name": release.name,
-        "version": release.version.to_string(),
-        // No time is returned, because the end of an attempt depends on rows. Versions are ordered without it.
-        "creation_timestamp": 0,
-        "last_updated_timestamp": 0,
-        "current_stage": "None",
-        "description": "",
-        "source": source(release),
-        "status": "READY",
-        "run_id": "",
-        "run_link": "",
-        "tags": tags,
-        "aliases": release.aliases,
-    }))
+    Ok(ModelVersion {
+        aliases: release.aliases.clone(),
+        creation_timestamp: 0,
+        current_stage: "None".to_owned(),
+        description: String::new(),
+        last_updated_timestamp: 0,
+        name: release.name.clone(),
+        run_id: String::new(),
+        run_link: String::new(),
+        source: source(release),
+        status: "READY".to_owned(),
+        tags,
+        version: release.version.to_string(),
+    })
 }
 
-fn tag(key: &str, value: &str) -> Value {
-    json!({"key": key, "value": value})
+fn tag(key: &str, value: &str) -> Tag {
+    Tag { key: key.to_owned(), value: value.to_owned() }
 }
 
 fn source(release: &ReleaseView) -> String {
@@ -67,32 +70,32 @@ fn source(release: &ReleaseView) -> String {
 }
 
 /// A name with its newest version.
-fn registered(call: &Call<'_>, all: &[ReleaseView], name: &str) -> Result<Value, Problem> {
+fn registered(call: &Call<'_>, all: &[ReleaseView], name: &str) -> Result<RegisteredModel, Problem> {
     let own: Vec<&ReleaseView> = all.iter().filter(|release| release.name == name).collect();
     let newest = own.last().ok_or_else(|| Problem::missing(format!("there is no registered model {name:?}")))?;
     let aliases = own.iter().flat_map(|release| {
         let version = release.version.to_string();
-        release.aliases.iter().map(move |alias| json!({"alias": alias, "version": version}))
+        release.aliases.iter().map(move |alias| Alias { alias: alias.clone(), version: version.clone() })
     });
-    Ok(json!({
-        "name": name,
-        "creation_timestamp": 0,
-        "last_updated_timestamp": 0,
-        "latest_versions": [version(call, newest)?],
-        "tags": [],
-        "aliases": aliases.collect::<Vec<_>>(),
-    }))
+    Ok(RegisteredModel {
+        aliases: aliases.collect(),
+        creation_timestamp: 0,
+        last_updated_timestamp: 0,
+        latest_versions: vec![version(call, newest)?],
+        name: name.to_owned(),
+        tags: Vec::new(),
+    })
 }
 
 pub(crate) fn by_alias(call: &Call<'_>) -> Result<Reply, Problem> {
     let text = format!("{}@{}", parameter(call, "name")?, parameter(call, "alias")?);
     let release = call.release_named(&text)?;
-    Ok(Reply::json(&json!({"model_version": version(call, &release)?})))
+    Ok(Reply::json(&VersionReply { model_version: version(call, &release)? }))
 }
 
 pub(crate) fn get_model(call: &Call<'_>) -> Result<Reply, Problem> {
-    let found = registered(call, &available(call), parameter(call, "name")?)?;
-    Ok(Reply::json(&json!({"registered_model": found})))
+    let registered_model = registered(call, &available(call), parameter(call, "name")?)?;
+    Ok(Reply::json(&ModelReply { registered_model }))
 }
 
 /// All names. Only filters for an exact name are supported. The filter that clients always send, which excludes
@@ -104,9 +107,9 @@ pub(crate) fn search_models(call: &Call<'_>) -> Result<Reply, Problem> {
     if let Some(name) = call.query_value("filter").and_then(named) {
         names.retain(|one| *one == name);
     }
-    let (page, next) = page(call, &names)?;
-    let found: Vec<Value> = page.iter().map(|name| registered(call, &all, name)).collect::<Result<_, _>>()?;
-    Ok(Reply::json(&json!({"registered_models": found, "next_page_token": next})))
+    let (page, next_page_token) = page(call, &names)?;
+    let registered_models = page.iter().map(|name| registered(call, &all, name)).collect::<Result<_, _>>()?;
+    Ok(Reply::json(&ModelsPage { next_page_token, registered_models }))
 }
 
 pub(crate) fn search_versions(call: &Call<'_>) -> Result<Reply, Problem> {
@@ -114,9 +117,9 @@ pub(crate) fn search_versions(call: &Call<'_>) -> Result<Reply, Problem> {
     if let Some(name) = call.query_value("filter").and_then(named) {
         all.retain(|release| release.name == name);
     }
-    let (page, next) = page(call, &all)?;
-    let found: Vec<Value> = page.iter().map(|release| version(call, release)).collect::<Result<_, _>>()?;
-    Ok(Reply::json(&json!({"model_versions": found, "next_page_token": next})))
+    let (page, next_page_token) = page(call, &all)?;
+    let model_versions = page.iter().map(|release| version(call, release)).collect::<Result<_, _>>()?;
+    Ok(Reply::json(&VersionsPage { model_versions, next_page_token }))
 }
 
 /// The name in a filter such as `name='taxi-duration'`.
@@ -143,11 +146,11 @@ fn versioned(call: &Call<'_>) -> Result<ReleaseView, Problem> {
 }
 
 pub(crate) fn get_version(call: &Call<'_>) -> Result<Reply, Problem> {
-    Ok(Reply::json(&json!({"model_version": version(call, &versioned(call)?)?})))
+    Ok(Reply::json(&VersionReply { model_version: version(call, &versioned(call)?)? }))
 }
 
 pub(crate) fn download_address(call: &Call<'_>) -> Result<Reply, Problem> {
-    Ok(Reply::json(&json!({"artifact_uri": source(&versioned(call)?)})))
+    Ok(Reply::json(&ArtifactAddress { artifact_uri: source(&versioned(call)?) }))
 }
 
 /// The release and the rest of a path such as `taxi-duration/3/features`.
@@ -166,13 +169,13 @@ pub(crate) fn list_files(call: &Call<'_>) -> Result<Reply, Problem> {
     let mut listed = std::collections::BTreeMap::new();
     for (name, bytes) in call.engine().release_files(&release)? {
         let Some(rest) = name.strip_prefix(&start) else { continue };
-        let (entry, file) = match rest.split_once('/') {
-            Some((below, _)) => (below.to_owned(), json!({"path": below, "is_dir": true})),
-            None => (rest.to_owned(), json!({"path": rest, "is_dir": false, "file_size": bytes.len()})),
+        let (path, file_size) = match rest.split_once('/') {
+            Some((folder, _)) => (folder.to_owned(), None),
+            None => (rest.to_owned(), Some(bytes.len() as u64)),
         };
-        listed.insert(entry, file);
+        listed.insert(path.clone(), Artifact { file_size, is_dir: file_size.is_none(), path });
     }
-    Ok(Reply::json(&json!({"files": listed.into_values().collect::<Vec<_>>()})))
+    Ok(Reply::json(&ArtifactList { files: listed.into_values().collect() }))
 }
 
 pub(crate) fn file(call: &Call<'_>) -> Result<Reply, Problem> {

@@ -5,7 +5,10 @@
 
 pub mod census;
 pub mod events;
+pub mod features;
+pub mod inference;
 pub mod ingest;
+pub mod mlflow;
 pub mod plan;
 pub mod quarantine;
 pub mod queries;

@@ -213,7 +213,7 @@ pub enum Prediction {
 }
 
 /// The shortest decimal that reads back as the same `f32`; `None` for NaN and infinity.
-fn shortest(value: f32) -> Option<f64> {
+pub(crate) fn shortest(value: f32) -> Option<f64> {
     value.to_string().parse::<f64>().ok().filter(|number| number.is_finite())
 }
 

@@ -3,7 +3,10 @@
 //! A view is what `--json` prints, what the HTTP API returns and what the OpenAPI document describes; the description
 //! is derived from these types. [`requests`] has the shapes that clients send.
 
+pub mod account;
+pub mod audit;
 pub mod census;
+pub mod directory;
 pub mod events;
 pub mod features;
 pub mod inference;

@@ -1,10 +1,10 @@
 //! `sage audit`: reading and verifying the log, and attacks on the learners with synthetic rows.
 
 use clap::{Args, Subcommand, ValueEnum};
-use sage_engine::audit::{self, AuditError, CanaryReport, OneRunReport, Verdict};
-use sage_engine::{Ceiling, Delta, Epsilon};
+use sage_engine::Ceiling;
+use sage_engine::audit::{self, AuditError, OneRunReport, Verdict};
 use sage_server::format::quoted;
-use serde_json::{Value, json};
+use sage_server::views::audit::{CanaryAudit, OneRunAudit};
 
 use crate::commands::audit_log::{self, ExportArgs, LogArgs, VerifyArgs};
 use crate::failure::Failure;
@@ -110,7 +110,7 @@ fn canary(args: &CanaryArgs) -> Result<(), Failure> {
     let (claimed, runs) = (args.claim.read()?, whole("--runs", "10000", &args.runs)?);
     let report = audit::canary(learner, claimed, runs).map_err(not_run)?;
     if args.json {
-        print_json(&canary_json(&report))?;
+        print_json(&CanaryAudit::from(&report))?;
     } else {
         print(&format!("{}\n", report.sentence))?;
     }
@@ -123,34 +123,10 @@ fn canary(args: &CanaryArgs) -> Result<(), Failure> {
     }
 }
 
-fn canary_json(report: &CanaryReport) -> Value {
-    json!({
-        "learner": report.learner.to_string(),
-        "claimed": claim_json(report.claimed),
-        "epsilon_lower": report.epsilon_lower,
-        "confidence": report.confidence,
-        "false_alarm": report.false_alarm,
-        "runs": report.runs,
-        "violated": report.verdict == Verdict::Violated,
-        "sentence": report.sentence,
-    })
-}
-
 fn one_run(args: &OneRunArgs) -> Result<(), Failure> {
     let (claimed, canaries) = (args.claim.read()?, whole("--canaries", "1000", &args.canaries)?);
     let report = audit::one_run(claimed, canaries).map_err(not_run)?;
-    if args.json { print_json(&one_run_json(&report)) } else { print(&one_run_text(&report)) }
-}
-
-fn one_run_json(report: &OneRunReport) -> Value {
-    json!({
-        "claimed": claim_json(report.claimed),
-        "epsilon_lower": report.epsilon_lower,
-        "confidence": report.confidence,
-        "canaries": report.canaries,
-        "guesses": report.guesses,
-        "correct": report.correct,
-    })
+    if args.json { print_json(&OneRunAudit::from(&report)) } else { print(&one_run_text(&report)) }
 }
 
 fn one_run_text(report: &OneRunReport) -> String {
@@ -162,19 +138,6 @@ fn one_run_text(report: &OneRunReport) -> String {
         claimed.epsilon,
         claimed.delta
     )
-}
-
-fn claim_json(claimed: Ceiling) -> Value {
-    let Ceiling { epsilon, delta } = claimed;
-    json!({"epsilon": epsilon_value(epsilon), "delta": delta_value(delta)})
-}
-
-fn epsilon_value(epsilon: Epsilon) -> f64 {
-    epsilon.units() as f64 / 1e12
-}
-
-fn delta_value(delta: Delta) -> f64 {
-    delta.units() as f64 / 1e18
 }
 
 fn whole(flag: &'static str, example: &str, text: &str) -> Result<u32, Failure> {

@@ -6,14 +6,14 @@ use std::path::PathBuf;
 
 use clap::Args;
 use sage_engine::doctor::Finding;
-use sage_engine::log::{ExportedHead, LogCopy, hexadecimal};
+use sage_engine::log::{LogCopy, hexadecimal};
 use sage_engine::verify::{Verification, verify};
 use sage_engine::{Engine, EngineError, EventView, Opened, Places, backup};
 use sage_server::diagnostics::note;
 use sage_server::event_filter::{EventFilter, EventQuery};
 use sage_server::format::timestamp;
+use sage_server::views::audit::{ExportResult, VerificationReport};
 use sage_server::views::events::json_line;
-use serde_json::{Value, json};
 
 use crate::directory::DirectoryArgs;
 use crate::failure::Failure;
@@ -135,7 +135,7 @@ pub(crate) fn check(args: &VerifyArgs) -> Result<(), Failure> {
     // Work in progress when the log was copied, or when its process ended, is not a finding.
     verified.findings.retain(|finding| !matches!(finding, Finding::Running(_)));
     if args.json {
-        print_json(&object(&verified))?
+        print_json(&VerificationReport::from(&verified))?
     } else {
         print(&text(&verified))?
     }
@@ -146,20 +146,6 @@ pub(crate) fn check(args: &VerifyArgs) -> Result<(), Failure> {
             "compare the directory with a backup, and see: sage doctor",
         )),
     }
-}
-
-fn object(verified: &Verification) -> Value {
-    let head = |(file, known, held): &(PathBuf, ExportedHead, bool)| json!({"file": file, "events": known.head.length, "held": held});
-    json!({
-        "sound": verified.is_sound(),
-        "events_verified": verified.head.length,
-        "head": hexadecimal(&verified.head.hash),
-        "heads": verified.heads.iter().map(head).collect::<Vec<_>>(),
-        "files_verified": verified.files,
-        "findings": verified.findings.iter().map(ToString::to_string).collect::<Vec<_>>(),
-        "in_use": verified.in_use,
-        "fenced": verified.fenced,
-    })
 }
 
 fn text(verified: &Verification) -> String {
@@ -192,7 +178,7 @@ pub(crate) fn export(args: &ExportArgs) -> Result<(), Failure> {
     let events = backup::export(&args.directory.dir, &args.directory.places(), &args.folder)?;
     let folder = args.folder.display();
     if args.json {
-        return print_json(&json!({"folder": args.folder, "events": events}));
+        return print_json(&ExportResult { folder: args.folder.clone(), events });
     }
     note("it contains the log, the releases, the stream files and the heads, but no rows");
     print(&format!("{events} events in {folder}; check them with: python3 tools/audit.py {folder}\n"))

@@ -7,7 +7,7 @@ use sage_engine::backup::{self, RestoredTokens};
 use sage_engine::log::SinceBackup;
 use sage_engine::{Engine, Opened};
 use sage_server::diagnostics::note;
-use serde_json::json;
+use sage_server::views::directory::{Acknowledgement, BackupResult, RestoreResult};
 
 use crate::directory::{DirectoryArgs, UserArgs};
 use crate::failure::Failure;
@@ -79,9 +79,12 @@ pub(crate) fn save(args: &BackupArgs) -> Result<(), Failure> {
     args.directory.check_exists()?;
     let saved = backup::save(&args.directory.dir, &args.directory.places(), &args.folder)?;
     if args.json {
-        return print_json(&json!({
-            "folder": args.folder, "events": saved.events, "head": saved.head, "files": saved.files.len(),
-        }));
+        return print_json(&BackupResult {
+            folder: args.folder.clone(),
+            events: saved.events,
+            head: saved.head,
+            files: saved.files.len() as u64,
+        });
     }
     note("it contains rows and secrets: protect it like the directory");
     print(&format!(
@@ -98,10 +101,13 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let saved = backup::restore(folder, &args.directory.dir, &args.directory.places(), tokens)?;
     let place = args.directory.dir.display();
     if args.json {
-        return print_json(&json!({
-            "directory": args.directory.dir, "events": saved.events, "files": saved.files.len(), "fenced": true,
-            "tokens_kept": args.keep_tokens,
-        }));
+        return print_json(&RestoreResult {
+            directory: args.directory.dir.clone(),
+            events: saved.events,
+            files: saved.files.len() as u64,
+            fenced: true,
+            tokens_kept: args.keep_tokens,
+        });
     }
     if !args.keep_tokens {
         note("tokens of the backup are not valid; create new ones with: sage token create --as NAME");
@@ -142,5 +148,5 @@ fn acknowledge(args: &RestoreArgs) -> Result<(), Failure> {
             }
         }
     };
-    if args.json { print_json(&json!({"said": said})) } else { print(&format!("{said}\n")) }
+    if args.json { print_json(&Acknowledgement { said: said.to_owned() }) } else { print(&format!("{said}\n")) }
 }

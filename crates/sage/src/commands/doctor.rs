@@ -3,7 +3,7 @@
 use clap::Args;
 use sage_engine::doctor::{Doctor, Finding};
 use sage_engine::{Engine, Opened};
-use serde_json::json;
+use sage_server::views::directory::Diagnosis;
 
 use crate::directory::{DirectoryArgs, UserArgs};
 use crate::failure::Failure;
@@ -40,11 +40,11 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     let doctor = Doctor::examine(&args.directory.dir, &args.directory.places())?;
     let (events, exported) = (doctor.head().length, doctor.head_was_exported());
     let found = if args.repair { doctor.repair()? } else { doctor.findings().to_vec() };
-    let lines: Vec<String> = found.iter().map(Finding::to_string).collect();
+    let findings: Vec<String> = found.iter().map(Finding::to_string).collect();
     if args.json {
-        print_json(&json!({"events_verified": events, "head_exported": exported, "findings": lines}))?;
+        print_json(&Diagnosis { events_verified: events, head_exported: exported, findings })?;
     } else {
-        let list: String = lines.iter().map(|line| format!("  {line}\n")).collect();
+        let list: String = findings.iter().map(|line| format!("  {line}\n")).collect();
         let never = if exported { "" } else { NEVER_EXPORTED };
         print(&format!("{events} events verified from the first on\n{never}{list}"))?;
     }

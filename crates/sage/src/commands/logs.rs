@@ -4,8 +4,8 @@ use clap::Args;
 use sage_engine::{Engine, EngineError, EventView};
 use sage_server::diagnostics::note;
 use sage_server::format::timestamp;
+use sage_server::views::directory::{ProgramOutput, RunLog, RunStep};
 use sage_server::views::runs::{attempt_text, verdict_text};
-use serde_json::{Value, json};
 
 use crate::directory::{DirectoryArgs, UserArgs};
 use crate::failure::Failure;
@@ -48,12 +48,15 @@ pub(crate) fn run(args: &LogsArgs) -> Result<(), Failure> {
     };
     engine.close()?;
     if args.json {
-        let steps = steps.iter().map(|(event, detail)| {
-            json!({"number": event.number, "time": timestamp(event.time), "kind": event.kind, "detail": detail})
-        });
-        let printed = printed.iter().map(|(attempt, text)| json!({"attempt": attempt, "text": text}));
-        let (steps, printed): (Vec<Value>, Vec<Value>) = (steps.collect(), printed.collect());
-        return print_json(&json!({"run": args.run, "steps": steps, "printed": printed}));
+        let step = |(event, detail): &(EventView, Option<String>)| RunStep {
+            number: event.number,
+            time: timestamp(event.time),
+            kind: event.kind.to_owned(),
+            detail: detail.clone(),
+        };
+        let steps = steps.iter().map(step).collect();
+        let printed = printed.into_iter().map(|(attempt, text)| ProgramOutput { attempt, text }).collect();
+        return print_json(&RunLog { run: args.run, steps, printed });
     }
     let mut text = String::new();
     for (event, detail) in &steps {

@@ -5,7 +5,7 @@
 use clap::Args;
 use sage_engine::EngineError;
 use sage_engine::log::{FORMAT, OpenError, read_format};
-use serde_json::json;
+use sage_server::views::directory::FormatReport;
 
 use crate::directory::DirectoryArgs;
 use crate::failure::Failure;
@@ -31,7 +31,7 @@ pub(crate) fn run(args: &MigrateArgs) -> Result<(), Failure> {
     args.directory.check_exists()?;
     let found = read_format(&args.directory.dir).map_err(EngineError::from)?;
     if args.json {
-        print_json(&json!({"format": found, "format_of_this_release": FORMAT, "usable": found == FORMAT}))?;
+        print_json(&FormatReport { format: found, format_of_this_release: FORMAT, usable: found == FORMAT })?;
     }
     if found != FORMAT {
         return Err(Failure::from(EngineError::from(OpenError::Format { found, known: FORMAT })));

@@ -1,11 +1,12 @@
 //! The results of `sage account`, as JSON and as text.
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 
 use sage_engine::account::{AccountError, Release};
 use sage_engine::{Delta, Epsilon, Rate, Sigma};
 use sage_server::format::{parameter, rounded_up};
-use serde_json::{Map, Value, json};
+use sage_server::views::account::{AccountReport, Calibration, FitReport, Mechanism, MechanismReport, PolicyCeiling};
 
 use crate::commands::account::{Account, Calibrated, Fits};
 
@@ -45,55 +46,65 @@ fn described(release: &Release) -> (&'static str, Vec<(&'static str, f64)>, (&'s
 }
 
 /// All results as one object. A number that does not exist is `null`, with the reason in `unavailable`.
-pub(crate) fn json(account: &Account) -> Value {
-    let mut object = Map::new();
-    let mut unavailable = Map::new();
-    object.insert("neighbours".to_owned(), json!(NEIGHBOURS));
-    object.insert("delta".to_owned(), json!(delta_value(account.delta)));
-    object.insert("mechanisms".to_owned(), mechanisms_json(account));
-    let mut put = |name: String, number: Result<f64, AccountError>| {
-        if let Err(why) = number {
-            unavailable.insert(name.clone(), json!(why.to_string()));
+pub(crate) fn json(account: &Account) -> AccountReport {
+    let mut unavailable = BTreeMap::new();
+    let mut known = |name: &str, number: Result<f64, AccountError>| {
+        if let Err(why) = &number {
+            unavailable.insert(name.to_owned(), why.to_string());
         }
-        object.insert(name, json!(number.ok()));
+        number.ok()
     };
-    put("epsilon_pld".to_owned(), account.by_distribution);
-    put("epsilon_rdp".to_owned(), account.by_orders);
-    put("epsilon_basic".to_owned(), account.basic);
-    if let Some(found) = &account.calibrated {
-        put(found.field.to_owned(), found.by_distribution.map(sigma_value));
-        put(format!("{}_rdp", found.field), found.by_orders.map(sigma_value));
-        object.insert("target_epsilon".to_owned(), json!(epsilon_value(found.target)));
+    let [epsilon_pld, epsilon_rdp, epsilon_basic] = [
+        known("epsilon_pld", account.by_distribution),
+        known("epsilon_rdp", account.by_orders),
+        known("epsilon_basic", account.basic),
+    ];
+    let calibration = account.calibrated.as_ref().map(|found| {
+        let by_distribution = known(found.field, found.by_distribution.map(sigma_value));
+        let by_orders = known(&format!("{}_rdp", found.field), found.by_orders.map(sigma_value));
+        let target_epsilon = epsilon_value(found.target);
+        match found.field {
+            "scale" => Calibration::Scale { scale: by_distribution, scale_rdp: by_orders, target_epsilon },
+            _ => Calibration::Sigma { sigma: by_distribution, sigma_rdp: by_orders, target_epsilon },
+        }
+    });
+    AccountReport {
+        neighbours: NEIGHBOURS.to_owned(),
+        delta: delta_value(account.delta),
+        mechanisms: account.releases.iter().enumerate().map(|one| mechanism(account, one)).collect(),
+        epsilon_pld,
+        epsilon_rdp,
+        epsilon_basic,
+        calibration,
+        fits: account.fits.as_ref().map(fit_report),
+        unavailable,
     }
-    if let Some(fits) = &account.fits {
-        let counts = fits.counts.iter().map(|(rule, count)| (rule.clone(), json!(count)));
-        object.insert("fits".to_owned(), Value::Object(counts.collect()));
-        let policy = json!({
-            "epsilon": epsilon_value(fits.ceiling.epsilon),
-            "delta": delta_value(fits.ceiling.delta),
-            "at_delta": delta_value(fits.at_delta),
-        });
-        object.insert("policy".to_owned(), policy);
-    }
-    if !unavailable.is_empty() {
-        object.insert("unavailable".to_owned(), Value::Object(unavailable));
-    }
-    Value::Object(object)
 }
 
-fn mechanisms_json(account: &Account) -> Value {
-    let one = |(index, release): (usize, &Release)| {
-        let (kind, numbers, (often, times)) = described(release);
-        let mut object = Map::new();
-        object.insert("kind".to_owned(), json!(kind));
-        object.extend(numbers.into_iter().map(|(name, number)| (name.to_owned(), json!(number))));
-        object.insert(often.to_owned(), json!(times));
-        if let Some(found) = account.calibrated.as_ref().filter(|found| found.index == index) {
-            object.insert("calibrated".to_owned(), json!(found.field));
-        }
-        Value::Object(object)
+fn fit_report(fits: &Fits) -> FitReport {
+    let policy = PolicyCeiling {
+        epsilon: epsilon_value(fits.ceiling.epsilon),
+        delta: delta_value(fits.ceiling.delta),
+        at_delta: delta_value(fits.at_delta),
     };
-    account.releases.iter().enumerate().map(one).collect()
+    FitReport { fits: fits.counts.iter().cloned().collect(), policy }
+}
+
+fn mechanism(account: &Account, (index, release): (usize, &Release)) -> MechanismReport {
+    let mechanism = match *release {
+        Release::SampledGaussian { rate, sigma, steps } => {
+            Mechanism::SampledGaussian { q: rate_value(rate), sigma: sigma_value(sigma), steps }
+        }
+        Release::Gaussian { sigma, count } => Mechanism::Gaussian { sigma: sigma_value(sigma), count },
+        Release::Laplace { scale, count } => Mechanism::Laplace { scale: sigma_value(scale), count },
+        Release::Pure { epsilon, count } => Mechanism::Pure { epsilon: epsilon_value(epsilon), count },
+        Release::BlackBox { epsilon, delta, count } => {
+            Mechanism::BlackBox { epsilon: epsilon_value(epsilon), delta: delta_value(delta), count }
+        }
+        Release::Zcdp { rho, count } => Mechanism::Zcdp { rho: epsilon_value(rho), count },
+    };
+    let calibrated = account.calibrated.as_ref().filter(|found| found.index == index);
+    MechanismReport { mechanism, calibrated: calibrated.map(|found| found.field.to_owned()) }
 }
 
 /// All results as text.

@@ -17,6 +17,7 @@ mod group_commit;
 mod heads;
 mod sign;
 mod sqlite;
+mod sqlite_copy;
 mod store;
 
 pub use copy::{LogCopy, copy_log, read_format};

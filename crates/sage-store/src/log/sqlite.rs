@@ -19,6 +19,7 @@ use sage_kernel::{Head, Log, LogError, Record};
 
 use super::directory::{DirectoryLock, OpenError};
 use super::durable;
+use super::sqlite_copy;
 use super::store::{LogStore, StoreKind};
 use crate::private;
 
@@ -98,6 +99,8 @@ pub(super) const KIND: StoreKind = StoreKind {
     create,
     restrict,
     open: |directory, lock| Ok(Box::new(SqliteLog::open(directory, lock)?)),
+    format: sqlite_copy::read_format,
+    copy: sqlite_copy::copy,
 };
 
 /// Makes the log's files private. SQLite creates the files beside the log with the mode of the log.

@@ -50,18 +50,22 @@ pub(super) struct StoreKind {
     pub(super) restrict: fn(&Path) -> io::Result<()>,
     /// Opens the log. It keeps the directory locked for as long as it is open.
     pub(super) open: fn(&Path, Arc<DirectoryLock>) -> Result<BoxedLog, OpenError>,
+    /// Reads the format version of the log, whether this release supports it or not.
+    pub(super) format: fn(&Path) -> Result<i32, OpenError>,
+    /// Copies the log of the first directory into the second, which has none, also while another process appends. The
+    /// copy is the log between two appends, complete or absent.
+    pub(super) copy: fn(&Path, &Path) -> Result<(), OpenError>,
 }
 
 /// All kinds. A new directory gets a log of the first kind; an existing one is opened by the kind whose log it has.
-const KINDS: [StoreKind; 1] = [sqlite::KIND];
+static KINDS: [StoreKind; 1] = [sqlite::KIND];
 
 /// The kind of the log in a directory, and whether the log exists.
 pub(super) fn kind_in(directory: &Path) -> io::Result<(&'static StoreKind, bool)> {
-    static ALL: [StoreKind; KINDS.len()] = KINDS;
-    for kind in &ALL {
+    for kind in &KINDS {
         if (kind.exists)(directory)? {
             return Ok((kind, true));
         }
     }
-    Ok((&ALL[0], false))
+    Ok((&KINDS[0], false))
 }

@@ -110,6 +110,7 @@ mod tests {
             "work",
             "submit -",
             "ingest taxi -",
+            "query taxi SELECT",
             "demo",
             "generate taxi --rows 1 --start 2026-01-01 --out rides",
         ] {

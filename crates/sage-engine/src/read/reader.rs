@@ -26,9 +26,10 @@ use super::sums::{SummaryHandler, SummaryPlan};
 use super::unit::{Unit, UserRecords, group_by_user};
 use crate::blocks::{BlockKeys, Part, parts_digest};
 use crate::quiet::{READER, silence_readers};
+use crate::threads;
 
-/// The number of blocks that are read concurrently.
-const THREADS: usize = 2;
+/// The most blocks that are read concurrently, whatever the number of threads: each is in memory as a whole.
+const MOST_BLOCKS_AT_A_TIME: usize = 8;
 
 /// The stored rows of a stream.
 pub struct Source {
@@ -205,7 +206,7 @@ fn read_with<B: Send>(
     let failed = (usize::MAX, ReadError::Failed);
     let outcomes: Vec<Outcome<B>> = std::thread::scope(|scope| {
         let thread = || Builder::new().name(READER.to_owned()).spawn_scoped(scope, || task.work(&blocks, &next));
-        let workers: Vec<_> = (0..THREADS.min(blocks.len())).map(|_| thread()).collect();
+        let workers: Vec<_> = (0..threads().min(MOST_BLOCKS_AT_A_TIME).min(blocks.len())).map(|_| thread()).collect();
         let outcome = |worker: Result<_, _>| match worker.map(ScopedJoinHandle::join) {
             Ok(Ok(outcome)) => outcome,
             _ => Err(failed.clone()),

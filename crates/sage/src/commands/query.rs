@@ -11,6 +11,7 @@ use serde_json::Value;
 use crate::client::{self, KeyedQuery, Target};
 use crate::directory::{DirectoryArgs, UserArgs};
 use crate::failure::Failure;
+use crate::operator::ThreadArgs;
 use crate::output::{print, print_json};
 
 pub(crate) const EXAMPLES: &str = "\
@@ -60,6 +61,8 @@ pub(crate) struct QueryArgs {
     user: UserArgs,
     #[command(flatten)]
     directory: DirectoryArgs,
+    #[command(flatten)]
+    threads: ThreadArgs,
     /// Print one JSON object
     #[arg(long)]
     json: bool,
@@ -112,6 +115,7 @@ impl QueryArgs {
 }
 
 pub(crate) fn run(args: &QueryArgs, target: Option<&Target>) -> Result<(), Failure> {
+    args.threads.apply();
     let query = args.request()?;
     query.spend()?;
     query.which()?;

@@ -165,8 +165,8 @@ fn show(args: &ShowArgs, target: Option<&Target>) -> Result<(), Failure> {
         Some(name) => vec![client.stream(name)?],
     };
     match streams.as_slice() {
-        // A server's JSON of one stream is that stream, a directory's is a list of it.
-        [one] if args.json && target.is_some() && args.stream.is_some() => print_json(one),
+        // The JSON of a stream that was named is an object; without a name it is a list.
+        [one] if args.json && args.stream.is_some() => print_json(one),
         all if args.json => print_json(&all),
         all => print(&all.iter().map(text).collect::<Vec<_>>().join("\n")),
     }

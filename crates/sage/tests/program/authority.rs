@@ -33,7 +33,7 @@ fn a_proposal_is_shown_and_approved_by_its_digest() {
     let shown = place.good("stream approve rides --as bob");
     let digest = shown.split("--digest ").nth(1).expect("a digest").trim().to_owned();
     place.fails(&format!("stream approve rides --digest {digest} --as ada"), 1, "another officer must propose");
-    assert_eq!(place.json("stream show rides")[0]["policy_proposal"]["digest"], json!(digest));
+    assert_eq!(place.json("stream show rides")["policy_proposal"]["digest"], json!(digest));
     assert_eq!(place.good(&format!("stream approve rides --digest {digest} --as bob")), "in force\n");
     place.fails("stream approve rides --as bob", 1, "another officer must propose");
     let line = place.good("audit log --kind policy-proposed --last 1 --json");

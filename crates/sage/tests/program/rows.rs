@@ -83,7 +83,7 @@ fn a_stream_is_fed_sealed_shown_and_examined() {
     assert_eq!(again["taken"].as_bool(), Some(false));
     good(folder, &["blocks", "rides", "--do", "seal", "--before", "2026-02-02", "--as", "dan"]);
     let shown = json(folder, &["stream", "show", "rides", "--json"]);
-    let states = &shown[0]["blocks"];
+    let states = &shown["blocks"];
     assert!(states["sealed"].as_u64() > Some(0) && states["open"].as_u64() > states["sealed"].as_u64(), "{states}");
     assert!(good(folder, &["stream", "show"]).contains("more or less changes the probability"));
     assert!(good(folder, &["blocks", "rides"]).contains("hour=2026-02-01T00"));

@@ -6,7 +6,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use crate::workspace::{self, Failure};
-use crate::{bench, bucket, coq, deny, instructions, packages, pages, seeded, tidy};
+use crate::{bench, bucket, coq, deny, instructions, packages, pages, seeded, tidy, trust};
 
 const EXPERIMENTS: &str = "experiments/Cargo.toml";
 
@@ -93,6 +93,7 @@ fn everyday_steps() -> Result<Vec<Step>, Failure> {
     steps.extend([
         beside("format fuzz targets", &target, &["fmt", "--manifest-path", FUZZ, "--check"]),
         call("tidy", tidy::check),
+        call("trusted code", || trust::show(trust::Format::Text)),
         call("deny", deny::check),
         documentation(),
         call("no seeded noise in the product", seeded::check),

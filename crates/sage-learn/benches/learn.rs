@@ -38,7 +38,7 @@ impl Task {
     fn layout(self) -> Layout {
         let fields = self.fields();
         let numbers = if matches!(self, Self::Taxi) { 0 } else { 13 };
-        Layout { numbers, named: fields.len() as u32, places: fields.iter().sum() }
+        Layout { numbers, active: fields.len() as u32, columns: fields.iter().sum() }
     }
 
     fn shape(self) -> Shape {
@@ -63,18 +63,18 @@ impl Task {
             dice >> 33
         };
         let numbers = (0..count * layout.numbers as usize).map(|_| (next() % 2001) as f32 / 1000.0 - 1.0).collect();
-        let mut places = Vec::with_capacity(count * fields.len());
+        let mut indices = Vec::with_capacity(count * fields.len());
         for _ in 0..count {
             let mut start = 0;
             for &width in &fields {
-                places.push(start + next() as u32 % width);
+                indices.push(start + next() as u32 % width);
                 start += width;
             }
         }
         let label =
             |word: u64| if matches!(self, Self::Taxi) { (word % 1000) as f32 / 1000.0 } else { (word % 2) as f32 };
         let labels = (0..count).map(|_| label(next())).collect();
-        Encoded::from_parts(layout, numbers, places, labels).expect("rows that fit")
+        Encoded::from_parts(layout, numbers, indices, labels).expect("rows that fit")
     }
 }
 

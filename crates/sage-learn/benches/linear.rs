@@ -18,7 +18,7 @@ use sage_learn::linear::{AdaSsp, Ridge};
 /// Ten categorical fields with six values each: with the constant one, 61 features.
 const FIELDS: u32 = 10;
 const VALUES: u32 = 6;
-const LAYOUT: Layout = Layout { numbers: 0, named: FIELDS, places: FIELDS * VALUES };
+const LAYOUT: Layout = Layout { numbers: 0, active: FIELDS, columns: FIELDS * VALUES };
 
 /// A gate with one stream, which grants permits on all of its blocks.
 struct Yard {
@@ -66,13 +66,13 @@ fn rows(count: usize, seed: u64) -> Encoded {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as u32
     };
-    let mut places = Vec::with_capacity(count * FIELDS as usize);
+    let mut indices = Vec::with_capacity(count * FIELDS as usize);
     let mut labels = Vec::with_capacity(count);
     for _ in 0..count {
-        places.extend((0..FIELDS).map(|field| field * VALUES + draw() % VALUES));
+        indices.extend((0..FIELDS).map(|field| field * VALUES + draw() % VALUES));
         labels.push((draw() % 1024) as f32 / 1024.0);
     }
-    Encoded::from_parts(LAYOUT, Vec::new(), places, labels).expect("rows of the layout")
+    Encoded::from_parts(LAYOUT, Vec::new(), indices, labels).expect("rows of the layout")
 }
 
 fn noise() -> SecureNoise {
@@ -115,12 +115,12 @@ const fn part(block: u32) -> BlockPart {
 
 /// The summaries of all blocks, of a thousand rows each.
 fn summarise(plan: &AdaSsp, permit: &Permit) -> Vec<Arc<Summary>> {
-    let bounds = plan.place_bounds().expect("places alone");
+    let bounds = plan.one_hot_bounds().expect("one-hot columns alone");
     let label = plan.signed_label();
     let one = |block: u32| {
         let rows = [rows(1_000, u64::from(block))];
         let summary = permit.summarise_one_hot(part(block), TAG, bounds, &rows, |row, named| {
-            named.copy_from_slice(row.places);
+            named.copy_from_slice(row.indices);
             label(row.label)
         });
         Arc::new(summary.expect("covered").expect("few rows"))

@@ -47,7 +47,7 @@ fn graph() -> Graph {
     let feature = |(index, formula)| Feature { name: format!("feature {index}"), formula };
     let sources: Vec<Feature> = sources.into_iter().enumerate().map(feature).collect();
     let encoding = encoding();
-    assert_eq!(encoding.layout(), Layout { numbers: 0, named: 5, places: 61 });
+    assert_eq!(encoding.layout(), Layout { numbers: 0, active: 5, columns: 61 });
     let shape = Shape::new(encoding.layout(), Inputs::Direct, vec![5000, 100], Loss::Squared).expect("a shape");
     let network = Network::new(shape, 1);
     fields(&columns, &sources, &encoding).expect("fields").with(Model::Network(&network)).expect("a graph")
@@ -94,7 +94,7 @@ fn batch(predictor: &Predictor) -> f64 {
 
 /// The matrix products of the dense layers alone; one-hot columns need none.
 fn products() -> f64 {
-    let layout = Layout { numbers: 5000, named: 0, places: 0 };
+    let layout = Layout { numbers: 5000, active: 0, columns: 0 };
     let shape = Shape::new(layout, Inputs::Direct, vec![100], Loss::Squared).expect("a shape");
     let network = Network::new(shape, 1);
     let numbers = (0..ROWS * 5000).map(|index| (index % 997) as f32 / 997.0 + 0.001).collect();

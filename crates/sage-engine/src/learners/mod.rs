@@ -166,7 +166,7 @@ pub trait BlockSums: Sync {
 /// The number of inputs that are not zero in a row, and the bias.
 pub(crate) fn active_inputs(inputs: &Inputs) -> f64 {
     let layout = inputs.encoding().layout();
-    f64::from(layout.numbers) + f64::from(layout.named) + 1.0
+    f64::from(layout.numbers) + f64::from(layout.active) + 1.0
 }
 
 /// Bytes of a weight in training by gradients: itself, its momentum, a packed copy for each pass, the step's sum and

@@ -73,7 +73,7 @@ pub(super) fn plan_inputs(
     // Whether the graph can represent the inputs does not depend on the values of a table.
     let mut fitted = inputs.encoding.clone();
     for (name, _, join) in inputs.encoding.joins().filter(|(.., join)| join.table.is_empty()) {
-        let means = vec![join.scale.low; join.key.places() as usize];
+        let means = vec![join.scale.low; join.key.categories() as usize];
         fitted = fitted.with_table(name, &means).map_err(PlanRefusal::Encoding)?;
     }
     inputs.graph(&fitted).map_err(PlanRefusal::Graph)?;

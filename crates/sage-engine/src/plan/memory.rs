@@ -34,7 +34,7 @@ pub(crate) fn estimate_memory_bytes(recipe: &Recipe, file: &StreamFile, rows: Op
     };
     let layout = inputs.encoding().layout();
     let beside = inputs.encoding().joins().count() + 1;
-    let row = NUMBER * (f64::from(layout.numbers) + f64::from(layout.named) + 1.0 + beside as f64);
+    let row = NUMBER * (f64::from(layout.numbers) + f64::from(layout.active) + 1.0 + beside as f64);
     let model = match &recipe.pipeline().train {
         Train::Model(learner) => learner.memory_bytes(inputs),
         _ => 0.0,

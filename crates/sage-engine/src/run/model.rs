@@ -82,7 +82,7 @@ pub(crate) fn block_sums<'recipe>(recipe: &'recipe Recipe, cost: &AttemptCost) -
 
 /// The moment bounds of the rejection certificate.
 fn certificate_bounds(layout: Layout) -> MomentBounds {
-    let feature_norm = f64::from(layout.numbers + layout.named + 1).sqrt();
+    let feature_norm = f64::from(layout.numbers + layout.active + 1).sqrt();
     MomentBounds { width: layout.inputs() + 1, feature_norm, label_size: 1.0 }
 }
 
@@ -137,7 +137,7 @@ impl Test<'_> {
                 let answers = std::num::NonZeroU32::MIN.saturating_add(1);
                 let noise = TableNoise::Laplace(epsilon);
                 let check = BestAnswersCheck { target, keys: cells.count(), answers, noise, risk };
-                check.run(session, |row| Some((cells.of(row.places)?, u32::from(row.label >= 0.5))))
+                check.run(session, |row| Some((cells.of(row.indices)?, u32::from(row.label >= 0.5))))
             }
             _ => self.least_loss_check(epsilon, risk)?.run(session, |row, features| certificate_row(&row, features)),
         };

@@ -67,8 +67,8 @@ pub(crate) const LOOPS: &[Loop] = &[
     Loop { name: "step_sparse", prepare: || step(taxi()) },
     // kernel: noise/rounded, moments, vector; sage-learn: linear.
     Loop { name: "noise", prepare: noise },
-    Loop { name: "linear_places", prepare: || linear(Layout { numbers: 0, named: 10, places: 60 }) },
-    Loop { name: "linear_numbers", prepare: || linear(Layout { numbers: 24, named: 0, places: 0 }) },
+    Loop { name: "linear_places", prepare: || linear(Layout { numbers: 0, active: 10, columns: 60 }) },
+    Loop { name: "linear_numbers", prepare: || linear(Layout { numbers: 24, active: 0, columns: 0 }) },
     Loop { name: "vector", prepare: vector },
 ];
 
@@ -191,26 +191,26 @@ fn spectral() -> Prepared {
 
 /// Embedded fields and numbers; the first layer's inputs are rarely zero.
 fn criteo() -> Shape {
-    let layout = Layout { numbers: 13, named: 8, places: 800 };
+    let layout = Layout { numbers: 13, active: 8, columns: 800 };
     let inputs = Inputs::Embedded { fields: vec![100; 8], width: 8 };
     Shape::new(layout, inputs, vec![96, 32], Loss::Logistic).expect("a shape")
 }
 
 /// One-hot fields and a wide layer behind a ReLU.
 fn taxi() -> Shape {
-    let layout = Layout { numbers: 0, named: 5, places: 60 };
+    let layout = Layout { numbers: 0, active: 5, columns: 60 };
     Shape::new(layout, Inputs::Direct, vec![400, 100], Loss::Squared).expect("a shape")
 }
 
 fn rows(layout: Layout, count: usize) -> Encoded {
     let mut draw = Draw(7);
     let numbers = (0..count * layout.numbers as usize).map(|_| draw.number()).collect();
-    let width = layout.places.checked_div(layout.named).unwrap_or(0);
-    let places =
-        (0..count).flat_map(|_| (0..layout.named).map(|field| field * width + draw.below(width)).collect::<Vec<_>>());
-    let places = places.collect();
+    let width = layout.columns.checked_div(layout.active).unwrap_or(0);
+    let indices =
+        (0..count).flat_map(|_| (0..layout.active).map(|field| field * width + draw.below(width)).collect::<Vec<_>>());
+    let indices = indices.collect();
     let labels = (0..count).map(|_| draw.below(2) as f32).collect();
-    Encoded::from_parts(layout, numbers, places, labels).expect("rows of the layout")
+    Encoded::from_parts(layout, numbers, indices, labels).expect("rows of the layout")
 }
 
 fn forward(shape: Shape, count: usize) -> Prepared {
@@ -281,7 +281,7 @@ fn linear(layout: Layout) -> Prepared {
 }
 
 fn vector() -> Prepared {
-    let (width, layout) = (256, Layout { numbers: 256, named: 0, places: 0 });
+    let (width, layout) = (256, Layout { numbers: 256, active: 0, columns: 0 });
     let mut session =
         session(vec![Mechanism::Gaussian { sigma: sigma(), coordinates: width, count: 1 }], rows(layout, 256));
     Box::new(move || {

@@ -187,7 +187,7 @@ fn deviation(sigma: Sigma) -> f64 {
 
 /// One number for all ordinary rows, and one for each canary.
 fn layout(canaries: u32) -> Layout {
-    Layout { numbers: 1 + canaries, named: 0, places: 0 }
+    Layout { numbers: 1 + canaries, active: 0, columns: 0 }
 }
 
 /// Logistic regression: a row's gradient is the row times its error, so a canary can choose its direction.

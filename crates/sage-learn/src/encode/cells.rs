@@ -38,7 +38,7 @@ impl Encoding {
     /// The combinations of categories of a row; `None` if rows have numeric fields, or there are more than 2^23
     /// combinations.
     pub fn cells(&self) -> Option<Cells> {
-        let counts = self.stated().fields.iter().map(|field| field.kind.places()).filter(|&count| count > 0);
+        let counts = self.stated().fields.iter().map(|field| field.kind.columns()).filter(|&count| count > 0);
         let sizes: Option<Vec<u32>> = counts.map(|count| u32::try_from(count).ok()).collect();
         let sizes = sizes.filter(|_| self.layout().numbers == 0)?;
         let count =
@@ -65,7 +65,7 @@ mod tests {
     #[test]
     fn every_combination_is_a_cell_of_its_own() {
         let own = encoding(vec![field("a", 2), field("b", 1), field("c", 3)]);
-        let sizes: Vec<u32> = own.stated().fields.iter().map(|field| field.kind.places() as u32).collect();
+        let sizes: Vec<u32> = own.stated().fields.iter().map(|field| field.kind.columns() as u32).collect();
         let cells = own.cells().unwrap();
         assert_eq!(cells.count().get(), sizes.iter().product::<u32>());
         let mut seen = vec![false; cells.count().get() as usize];

@@ -159,7 +159,7 @@ pub enum EncodingError {
     /// A category has no values or a duplicate, edges are not finite and ascending, or a hash has no indices.
     Categories,
     /// There are more than 2^24 category indices.
-    Places,
+    TooManyCategories,
     /// A joined table has another size than its key, contains a number outside its span, or is the mean of a field that
     /// is not numeric.
     Table,
@@ -175,7 +175,7 @@ impl std::fmt::Display for EncodingError {
             Self::Categories => {
                 "categories must be different, edges finite and ascending, and a hash needs at least one index"
             }
-            Self::Places => "there are more than 2^24 category indices",
+            Self::TooManyCategories => "there are more than 2^24 category indices",
             Self::Table => "a joined table does not fit its key, its span, or a numeric field",
         })
     }
@@ -233,7 +233,7 @@ impl Encoding {
         }
         let mut layout = Layout::default();
         let mut prepared = Vec::with_capacity(stated.fields.len());
-        let mut places: u64 = 0;
+        let mut columns: u64 = 0;
         for (index, field) in stated.fields.iter().enumerate() {
             if stated.fields[..index].iter().any(|other| other.name == field.name) {
                 return Err(EncodingError::Name);
@@ -244,12 +244,15 @@ impl Encoding {
                 FieldKind::Number { .. } | FieldKind::Missing { .. } | FieldKind::Join(_) => layout.numbers += 1,
                 FieldKind::Beside { .. } => {}
                 FieldKind::Category(_) | FieldKind::Cross(..) => {
-                    layout.named += 1;
-                    places += field.kind.places();
+                    layout.active += 1;
+                    columns += field.kind.columns();
                 }
             }
         }
-        layout.places = u32::try_from(places).ok().filter(|&places| places <= 1 << 24).ok_or(EncodingError::Places)?;
+        layout.columns = u32::try_from(columns)
+            .ok()
+            .filter(|&columns| columns <= 1 << 24)
+            .ok_or(EncodingError::TooManyCategories)?;
         Ok(Self { stated, layout, prepared })
     }
 
@@ -336,7 +339,7 @@ impl Encoding {
         if !self.takes(row) {
             return;
         }
-        let Parts { numbers, places, labels, beside } = encoded.parts_mut();
+        let Parts { numbers, indices, labels, beside } = encoded.parts_mut();
         let mut first = 0;
         for (field, prepared) in self.stated.fields.iter().zip(&self.prepared) {
             match (&field.kind, prepared) {
@@ -356,11 +359,11 @@ impl Encoding {
                     numbers.push(join.table.get(key as usize).copied().unwrap_or(key as f32));
                 }
                 (FieldKind::Category(key), [Some(prepared), _]) => {
-                    places.push(first + key.category(prepared, row));
+                    indices.push(first + key.category(prepared, row));
                     first += prepared.categories;
                 }
                 (FieldKind::Cross(one, other), [Some(left), Some(right)]) => {
-                    places.push(first + one.category(left, row) * right.categories + other.category(right, row));
+                    indices.push(first + one.category(left, row) * right.categories + other.category(right, row));
                     first += left.categories * right.categories;
                 }
                 _ => unreachable!("every key was prepared when the encoding was made"),
@@ -380,7 +383,7 @@ impl FieldKind {
             Self::Cross(one, other) => one
                 .check()
                 .and_then(|()| other.check())
-                .and_then(|()| if self.places() <= 1 << 24 { Ok(()) } else { Err(EncodingError::Places) }),
+                .and_then(|()| if self.columns() <= 1 << 24 { Ok(()) } else { Err(EncodingError::TooManyCategories) }),
             Self::Join(join) => {
                 join.key.check()?;
                 join.scale.check()?;
@@ -391,17 +394,17 @@ impl FieldKind {
                         fields.iter().any(|field| field.name == *name && is_number(&field.kind))
                     }
                 };
-                let sized = join.table.is_empty() || join.table.len() == join.key.places() as usize;
+                let sized = join.table.is_empty() || join.table.len() == join.key.categories() as usize;
                 let spanned = join.table.iter().all(|number| number.abs() <= 1.0);
                 if known && sized && spanned { Ok(()) } else { Err(EncodingError::Table) }
             }
         }
     }
 
-    pub(super) fn places(&self) -> u64 {
+    pub(super) fn columns(&self) -> u64 {
         match self {
-            Self::Category(key) => u64::from(key.places()),
-            Self::Cross(one, other) => u64::from(one.places()) * u64::from(other.places()),
+            Self::Category(key) => u64::from(key.categories()),
+            Self::Cross(one, other) => u64::from(one.categories()) * u64::from(other.categories()),
             Self::Number { .. } | Self::Missing { .. } | Self::Beside { .. } | Self::Join(_) => 0,
         }
     }

@@ -46,7 +46,7 @@ pub enum Categories {
 
 impl Key {
     /// The number of categories, including the last one for other values.
-    pub fn places(&self) -> u32 {
+    pub fn categories(&self) -> u32 {
         let named = match &self.kind {
             KeyKind::OneOf(Categories::Texts(texts)) => texts.len(),
             KeyKind::OneOf(Categories::Integers(integers)) => integers.len(),
@@ -69,7 +69,7 @@ impl Key {
         if !distinct {
             return Err(EncodingError::Categories);
         }
-        if self.places() as usize <= CATEGORY_LIMIT { Ok(()) } else { Err(EncodingError::Places) }
+        if self.categories() as usize <= CATEGORY_LIMIT { Ok(()) } else { Err(EncodingError::TooManyCategories) }
     }
 
     pub(super) fn prepare(&self) -> Prepared {
@@ -78,10 +78,10 @@ impl Key {
             KeyKind::OneOf(Categories::Integers(integers)) => sorted(integers).unwrap_or_default(),
             _ => Vec::new(),
         };
-        Prepared { order, categories: self.places() }
+        Prepared { order, categories: self.categories() }
     }
 
-    /// The category index of a row: below [`Key::places`] for every row.
+    /// The category index of a row: below [`Key::categories`] for every row.
     pub(super) fn category(&self, prepared: &Prepared, row: &impl Source) -> u32 {
         let found = match &self.kind {
             KeyKind::OneOf(Categories::Texts(texts)) => {

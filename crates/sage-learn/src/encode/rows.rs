@@ -12,15 +12,15 @@ pub struct Layout {
     /// Numbers of a row.
     pub numbers: u32,
     /// One-hot indices of a row: one for each categorical field.
-    pub named: u32,
+    pub active: u32,
     /// The total number of one-hot columns.
-    pub places: u32,
+    pub columns: u32,
 }
 
 impl Layout {
     /// The number of inputs of a learner: the numbers, then the one-hot columns.
     pub const fn inputs(self) -> u32 {
-        self.numbers + self.places
+        self.numbers + self.columns
     }
 }
 
@@ -28,7 +28,7 @@ impl Layout {
 pub struct Encoded {
     layout: Layout,
     numbers: Vec<f32>,
-    places: Vec<u32>,
+    indices: Vec<u32>,
     labels: Vec<f32>,
     /// How many auxiliary numbers a row has.
     width_beside: usize,
@@ -42,10 +42,10 @@ impl Encoded {
     }
 
     /// Row-major parts of rows; `None` if the sizes do not match the layout.
-    pub fn from_parts(layout: Layout, numbers: Vec<f32>, places: Vec<u32>, labels: Vec<f32>) -> Option<Self> {
+    pub fn from_parts(layout: Layout, numbers: Vec<f32>, indices: Vec<u32>, labels: Vec<f32>) -> Option<Self> {
         let rows = labels.len();
-        let fits = numbers.len() == rows * layout.numbers as usize && places.len() == rows * layout.named as usize;
-        fits.then_some(Self { layout, numbers, places, labels, width_beside: 0, beside: Vec::new() })
+        let fits = numbers.len() == rows * layout.numbers as usize && indices.len() == rows * layout.active as usize;
+        fits.then_some(Self { layout, numbers, indices, labels, width_beside: 0, beside: Vec::new() })
     }
 
     /// The same rows with one more auxiliary number each, after the existing ones; `None` if there is not one for each
@@ -90,13 +90,13 @@ impl Encoded {
 
     /// No rows yet, each with `width` auxiliary numbers.
     pub(super) const fn beside(layout: Layout, width_beside: usize) -> Self {
-        Self { layout, numbers: Vec::new(), places: Vec::new(), labels: Vec::new(), width_beside, beside: Vec::new() }
+        Self { layout, numbers: Vec::new(), indices: Vec::new(), labels: Vec::new(), width_beside, beside: Vec::new() }
     }
 
     pub(super) const fn parts_mut(&mut self) -> Parts<'_> {
         Parts {
             numbers: &mut self.numbers,
-            places: &mut self.places,
+            indices: &mut self.indices,
             labels: &mut self.labels,
             beside: &mut self.beside,
         }
@@ -106,7 +106,7 @@ impl Encoded {
 /// The buffers that rows are encoded into.
 pub(super) struct Parts<'rows> {
     pub(super) numbers: &'rows mut Vec<f32>,
-    pub(super) places: &'rows mut Vec<u32>,
+    pub(super) indices: &'rows mut Vec<u32>,
     pub(super) labels: &'rows mut Vec<f32>,
     pub(super) beside: &'rows mut Vec<f32>,
 }
@@ -117,7 +117,7 @@ pub struct Example<'rows> {
     /// Its numbers.
     pub numbers: &'rows [f32],
     /// Its one-hot indices, distinct and ascending.
-    pub places: &'rows [u32],
+    pub indices: &'rows [u32],
     /// The label.
     pub label: f32,
     /// Its auxiliary numbers.
@@ -132,7 +132,7 @@ impl Example<'_> {
     pub fn fill_features(&self, features: &mut [f64]) {
         let (numbers, rest) = features.split_at_mut(self.numbers.len());
         numbers.iter_mut().zip(self.numbers).for_each(|(feature, &number)| *feature = f64::from(number));
-        for &index in self.places {
+        for &index in self.indices {
             if let Some(feature) = rest.get_mut(index as usize) {
                 *feature = 1.0;
             }
@@ -151,10 +151,10 @@ impl Rows for Encoded {
 
     #[inline]
     fn row(&self, index: usize) -> Example<'_> {
-        let (numbers, active) = (self.layout.numbers as usize, self.layout.named as usize);
+        let (numbers, active) = (self.layout.numbers as usize, self.layout.active as usize);
         Example {
             numbers: &self.numbers[index * numbers..][..numbers],
-            places: &self.places[index * active..][..active],
+            indices: &self.indices[index * active..][..active],
             label: self.labels[index],
             beside: if self.width_beside == 0 { &[] } else { self.beside_of(index) },
         }

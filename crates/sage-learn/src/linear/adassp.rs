@@ -109,7 +109,7 @@ impl AdaSsp {
     /// # Errors
     /// When the bounds are not finite or not in order.
     pub fn new(layout: Layout, label: (f64, f64), sigma: Sigma, ridge: Ridge) -> Result<Self, LinearError> {
-        let feature_norm = libm::sqrt(f64::from(layout.numbers) + f64::from(layout.named) + 1.0);
+        let feature_norm = libm::sqrt(f64::from(layout.numbers) + f64::from(layout.active) + 1.0);
         let half = 0.5 * (label.1 - label.0);
         let fine = label.0.is_finite() && half.is_finite() && half > 0.0;
         let weight_norm = f64::INFINITY;
@@ -164,7 +164,7 @@ impl AdaSsp {
         &self, session: &mut Session<Encoded, N>, lane: Lane,
     ) -> Result<LinearModel, LinearError> {
         let label = self.signed_label();
-        let moments = match self.place_bounds() {
+        let moments = match self.one_hot_bounds() {
             Some(bounds) => session.one_hot_moments(lane, bounds, |row, indices| {
                 copy_indices(&row, indices);
                 label(row.label)
@@ -185,7 +185,7 @@ impl AdaSsp {
         &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[Encoded],
     ) -> Result<Option<Summary>, SessionError> {
         let label = self.signed_label();
-        match self.place_bounds() {
+        match self.one_hot_bounds() {
             Some(bounds) => permit.summarise_one_hot(part, tag, bounds, rows, |row, indices| {
                 copy_indices(&row, indices);
                 label(row.label)
@@ -226,9 +226,9 @@ impl AdaSsp {
     }
 
     /// The bounds of the moments if rows are one-hot indices alone.
-    pub fn place_bounds(&self) -> Option<OneHotBounds> {
-        let Layout { numbers, named, places } = self.layout;
-        (numbers == 0).then_some(OneHotBounds { active: named, columns: places, label_size: 1.0 })
+    pub fn one_hot_bounds(&self) -> Option<OneHotBounds> {
+        let Layout { numbers, active, columns } = self.layout;
+        (numbers == 0).then_some(OneHotBounds { active, columns, label_size: 1.0 })
     }
 
     /// The bounds of the moments if rows have numbers.
@@ -250,7 +250,7 @@ impl AdaSsp {
 
     /// The squared feature norm.
     fn square(&self) -> f64 {
-        match self.place_bounds() {
+        match self.one_hot_bounds() {
             Some(bounds) => f64::from(bounds.active) + 1.0,
             None => self.feature_norm * self.feature_norm,
         }
@@ -260,5 +260,5 @@ impl AdaSsp {
 /// Copies the one-hot indices of a row. Inlined, since it runs for every row.
 #[inline(always)]
 fn copy_indices(row: &Example<'_>, indices: &mut [u32]) {
-    indices.iter_mut().zip(row.places).for_each(|(target, &index)| *target = index);
+    indices.iter_mut().zip(row.indices).for_each(|(target, &index)| *target = index);
 }

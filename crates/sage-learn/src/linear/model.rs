@@ -36,7 +36,7 @@ impl LinearModel {
     pub fn predict(&self, row: &Example<'_>) -> f64 {
         let numbers = row.numbers.iter().zip(&self.weights).map(|(&number, weight)| f64::from(number) * weight);
         let weight = |&index: &u32| self.weights.get(row.numbers.len() + index as usize).copied().unwrap_or(0.0);
-        let sum: f64 = numbers.sum::<f64>() + row.places.iter().map(weight).sum::<f64>() + self.bias;
+        let sum: f64 = numbers.sum::<f64>() + row.indices.iter().map(weight).sum::<f64>() + self.bias;
         let (low, high) = self.label;
         if sum.is_nan() { low } else { sum.clamp(low, high) }
     }

@@ -214,7 +214,7 @@ impl<'net> PackedNetwork<'net> {
                 values[..numbers].copy_from_slice(example.numbers);
             }
             let fields =
-                self.starts.iter().zip(example.places).zip(self.embeddings.iter().zip(self.network.parameters()));
+                self.starts.iter().zip(example.indices).zip(self.embeddings.iter().zip(self.network.parameters()));
             let mut targets = &mut values[numbers..];
             for ((start, index), (embedding, table)) in fields {
                 let outputs = embedding.outputs as usize;
@@ -231,9 +231,9 @@ impl<'net> PackedNetwork<'net> {
     /// The rows' one-hot indices, for the layers that have them. A row that does not fit the layout gets an index that
     /// does not exist: the kernel then leaves the row out.
     fn fill_indices(&self, examples: &[Example<'_>], embedded: &mut [Block<'_>], direct: &mut [u32]) {
-        let active = self.network.shape().layout().named as usize;
+        let active = self.network.shape().layout().active as usize;
         for (row, example) in examples.iter().enumerate() {
-            let indices = Some(example.places).filter(|indices| indices.len() == active);
+            let indices = Some(example.indices).filter(|indices| indices.len() == active);
             let index = |field: usize| indices.and_then(|indices| indices.get(field)).copied();
             for (field, (block, start)) in embedded.iter_mut().zip(&self.starts).enumerate() {
                 block.indices[row] = index(field).and_then(|index| index.checked_sub(*start)).unwrap_or(u32::MAX);
@@ -373,7 +373,7 @@ impl WithSimd for OneHotSum<'_> {
         if let [bias] = *bias {
             // A single output is summed in a register; slices of length one would be copied by calls.
             for (example, out) in examples.iter().zip(out) {
-                let weights = example.places.iter().filter_map(|&index| table.get(index as usize));
+                let weights = example.indices.iter().filter_map(|&index| table.get(index as usize));
                 *out = weights.fold(bias, |sum, weight| sum + weight);
             }
             return;
@@ -385,7 +385,7 @@ impl WithSimd for OneHotSum<'_> {
                 let out = &mut out[some.clone()];
                 out.copy_from_slice(&bias[some.clone()]);
                 let weights = |index: u32| &table[index as usize * outputs..][some.clone()];
-                let mut known = example.places.iter().copied().filter(|&index| (index as usize) < columns);
+                let mut known = example.indices.iter().copied().filter(|&index| (index as usize) < columns);
                 // Two indices at a time, in order: half as many passes over the outputs.
                 while let Some(one) = known.next() {
                     let Some(other) = known.next() else {

@@ -71,7 +71,7 @@ impl Shape {
     /// # Errors
     /// When the sizes do not fit each other.
     pub fn new(layout: Layout, inputs: Inputs, hidden: Vec<u32>, loss: Loss) -> Result<Self, ShapeError> {
-        if layout.numbers == 0 && layout.named == 0 {
+        if layout.numbers == 0 && layout.active == 0 {
             return Err(ShapeError::NoInputs);
         }
         if hidden.contains(&0) {
@@ -79,7 +79,7 @@ impl Shape {
         }
         if let Inputs::Embedded { fields, width } = &inputs {
             let columns = fields.iter().map(|&categories| u64::from(categories)).sum::<u64>();
-            if fields.len() != layout.named as usize || columns != u64::from(layout.places) || fields.contains(&0) {
+            if fields.len() != layout.active as usize || columns != u64::from(layout.columns) || fields.contains(&0) {
                 return Err(ShapeError::Fields);
             }
             if *width == 0 {
@@ -129,7 +129,7 @@ impl Shape {
         let mut layers = Vec::new();
         let mut first = LayerShape::dense(u32::try_from(self.first_numbers()).unwrap_or(u32::MAX), 0);
         match &self.inputs {
-            Inputs::Direct => (first.active, first.columns) = (self.layout.named, self.layout.places),
+            Inputs::Direct => (first.active, first.columns) = (self.layout.active, self.layout.columns),
             Inputs::Embedded { fields, width } => {
                 layers.extend(fields.iter().map(|&categories| LayerShape::embedding(categories, *width)));
             }

@@ -9,7 +9,7 @@ use crate::encode::{Encoded, Encoding, Join, Mean, Scale, Span};
 
 /// The group-by that fits the table of a joined field.
 fn plan(join: &Join, noise: TableNoise) -> GroupBy {
-    GroupBy { keys: join.key.places(), bounds: (join.scale.low, join.scale.high), noise }
+    GroupBy { keys: join.key.categories(), bounds: (join.scale.low, join.scale.high), noise }
 }
 
 /// Fits the joined field of this name on the train lane, replaces keys by means in the rows of both lanes, and

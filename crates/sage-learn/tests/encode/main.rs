@@ -80,7 +80,7 @@ fn encoding() -> Encoding {
 fn encoded(values: Vec<Value>) -> (Vec<f32>, Vec<u32>, f32) {
     let batch = encoding().encode(std::iter::once(Row(values)));
     let row = batch.row(0);
-    (row.numbers.to_vec(), row.places.to_vec(), row.label)
+    (row.numbers.to_vec(), row.indices.to_vec(), row.label)
 }
 
 #[test]
@@ -88,18 +88,18 @@ fn every_field_has_its_index() {
     let text = |text: &str| Value::Text(text.to_owned());
     let layout = encoding().layout();
     // mode 4, bucket 5, hashed 12, cross 4 · 4.
-    assert_eq!((layout.numbers, layout.named, layout.places), (2, 4, 37));
-    let (numbers, places, label) =
+    assert_eq!((layout.numbers, layout.active, layout.columns), (2, 4, 37));
+    let (numbers, indices, label) =
         encoded(vec![Value::Number(7.5), text("bus"), Value::Integer(5), Value::Number(1.5)]);
     assert_eq!(numbers, [0.5, integer_place(5, 7).expect("small") as f32]);
-    assert_eq!(places, [1, 4 + 3, 9 + text_place("bus", 11), 21 + 4 + 2]);
+    assert_eq!(indices, [1, 4 + 3, 9 + text_place("bus", 11), 21 + 4 + 2]);
     assert!((label - 1.5).abs() < 1e-9);
-    let (numbers, places, label) = encoded(vec![Value::Null, Value::Null, Value::Null, Value::Number(-9.0)]);
+    let (numbers, indices, label) = encoded(vec![Value::Null, Value::Null, Value::Null, Value::Number(-9.0)]);
     assert_eq!(numbers, [0.0, 7.0]);
-    assert_eq!(places, [3, 4 + 4, 9 + 11, 21 + 15]);
+    assert_eq!(indices, [3, 4 + 4, 9 + 11, 21 + 15]);
     assert!((label + 2.0).abs() < 1e-9, "a label is clipped to its bounds");
-    let (_, places, label) = encoded(vec![Value::Number(-1.0), text("Bus"), Value::Integer(9), Value::Number(9.0)]);
-    assert_eq!(places, [3, 4 + 1, 9 + text_place("Bus", 11), 21 + 12]);
+    let (_, indices, label) = encoded(vec![Value::Number(-1.0), text("Bus"), Value::Integer(9), Value::Number(9.0)]);
+    assert_eq!(indices, [3, 4 + 1, 9 + text_place("Bus", 11), 21 + 12]);
     assert!((label - 5.0).abs() < 1e-9);
 }
 
@@ -158,7 +158,7 @@ fn a_missing_number_has_a_bucket_of_its_own() {
     let encoding = Encoding::new(Stated { fields: vec![field("a", bucket)], label: LABEL }).unwrap();
     let index = |value: Value| {
         let row = Row(vec![value, Value::Null, Value::Null, Value::Number(1.0)]);
-        encoding.encode(std::iter::once(row)).row(0).places[0]
+        encoding.encode(std::iter::once(row)).row(0).indices[0]
     };
     assert_eq!([-1e308, 0.5, 1e308].map(|number| index(Value::Number(number))), [0, 1, 2]);
     assert!(NOT_FINITE.iter().all(|&number| index(Value::Number(number)) == 3) && index(Value::Null) == 3);
@@ -230,9 +230,9 @@ fn invalid_encodings_are_refused() {
     for kind in categories {
         assert_eq!(key(kind), Some(EncodingError::Categories));
     }
-    assert_eq!(key(KeyKind::HashText(u32::MAX)), Some(EncodingError::Places));
+    assert_eq!(key(KeyKind::HashText(u32::MAX)), Some(EncodingError::TooManyCategories));
     let wide = || Key { column: 0, kind: KeyKind::HashText(1 << 13) };
-    assert_eq!(one(FieldKind::Cross(wide(), wide())), Some(EncodingError::Places));
+    assert_eq!(one(FieldKind::Cross(wide(), wide())), Some(EncodingError::TooManyCategories));
     let twice = Stated { fields: vec![stated().fields[0].clone(), stated().fields[0].clone()], label: LABEL };
     assert_eq!(Encoding::new(twice).err(), Some(EncodingError::Name));
     assert_eq!(Encoding::new(Stated { fields: Vec::new(), label: LABEL }).err(), Some(EncodingError::Empty));
@@ -259,7 +259,7 @@ fn a_joined_table_replaces_the_key() {
     before.join(9, &[1.0]);
     for index in 0..50 {
         assert_eq!(before.row(index).numbers, after.row(index).numbers);
-        assert_eq!(before.row(index).places, after.row(index).places);
+        assert_eq!(before.row(index).indices, after.row(index).indices);
     }
     assert_eq!(encoding().with_table("rate", &[0.0]).err(), Some(EncodingError::Table));
     assert_eq!(encoding().with_table("speed", &means).err(), Some(EncodingError::Table));
@@ -293,9 +293,9 @@ proptest! {
             let layout = encoding.layout();
             for index in 0..batch.count() {
                 let row = batch.row(index);
-                assert_eq!((row.numbers.len(), row.places.len()), (layout.numbers as usize, layout.named as usize));
-                assert!(row.places.windows(2).all(|pair| pair[0] < pair[1]));
-                assert!(row.places.iter().all(|&index| index < layout.places));
+                assert_eq!((row.numbers.len(), row.indices.len()), (layout.numbers as usize, layout.active as usize));
+                assert!(row.indices.windows(2).all(|pair| pair[0] < pair[1]));
+                assert!(row.indices.iter().all(|&index| index < layout.columns));
                 assert!((-1.0..=1.0).contains(&row.numbers[0]));
                 assert!((-1.0..8.0).contains(&row.numbers[1]));
                 assert!((-2.0..=5.0).contains(&row.label));

@@ -33,13 +33,13 @@ fn noise_is_calibrated_for_the_three_together() {
     }
 }
 
-const ONE_HOT: Layout = Layout { numbers: 0, named: 3, places: 12 };
-const MIXED: Layout = Layout { numbers: 2, named: 2, places: 8 };
+const ONE_HOT: Layout = Layout { numbers: 0, active: 3, columns: 12 };
+const MIXED: Layout = Layout { numbers: 2, active: 2, columns: 8 };
 
 /// Rows whose label is linear in their inputs, with a little noise; labels from −3 to 5.
 fn rows(layout: Layout, count: usize, seed: u64) -> Encoded {
     let mut dice = Dice(seed);
-    let (mut numbers, mut places, mut labels) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut numbers, mut indices, mut labels) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..count {
         let mut label = 1.0 + 0.4 * (dice.unit() - 0.5);
         for number in 0..layout.numbers {
@@ -47,14 +47,14 @@ fn rows(layout: Layout, count: usize, seed: u64) -> Encoded {
             label += value * [1.5, -0.5][number as usize % 2];
             numbers.push(value as f32);
         }
-        for field in 0..layout.named {
+        for field in 0..layout.active {
             let value = dice.below(4);
             label += f64::from(value) * [0.3, -0.4, 0.1][field as usize % 3];
-            places.push(field * 4 + value);
+            indices.push(field * 4 + value);
         }
         labels.push(label as f32);
     }
-    Encoded::from_parts(layout, numbers, places, labels).unwrap()
+    Encoded::from_parts(layout, numbers, indices, labels).unwrap()
 }
 
 const LABEL: (f64, f64) = (-3.0, 5.0);
@@ -88,7 +88,7 @@ fn ridge(rows: &Encoded) -> LinearModel {
         let row = rows.row(index);
         let mut features: Vec<f64> = row.numbers.iter().map(|&number| f64::from(number)).collect();
         features.resize(width, 0.0);
-        row.places.iter().for_each(|&index| features[layout.numbers as usize + index as usize] = 1.0);
+        row.indices.iter().for_each(|&index| features[layout.numbers as usize + index as usize] = 1.0);
         features[width - 1] = 1.0;
         for (one, left) in features.iter().enumerate() {
             cross[one] += left * f64::from(row.label);
@@ -126,10 +126,10 @@ fn hard_cases_give_finite_models() {
             for sigma in ["1", "120"] {
                 let plan = plan(layout, sigma, kind);
                 let width = layout.numbers as usize;
-                let named: Vec<u32> = (0..layout.named).map(|field| field * 4).collect();
+                let named: Vec<u32> = (0..layout.active).map(|field| field * 4).collect();
                 let identical_rows = |count: usize, label: f32| {
-                    let places = named.repeat(count);
-                    Encoded::from_parts(layout, vec![0.5; count * width], places, vec![label; count]).unwrap()
+                    let indices = named.repeat(count);
+                    Encoded::from_parts(layout, vec![0.5; count * width], indices, vec![label; count]).unwrap()
                 };
                 // No rows, fewer rows than features, a single label, NaN and infinite values, invalid indices.
                 let cases = [
@@ -146,7 +146,7 @@ fn hard_cases_give_finite_models() {
                     assert!(finite(&model), "{model:?}");
                     let odd = sage_learn::encode::Example {
                         numbers: &[f32::NAN; 2][..width],
-                        places: &[900],
+                        indices: &[900],
                         label: 0.0,
                         beside: &[],
                     };
@@ -173,7 +173,7 @@ fn bounds_and_charges_are_checked() {
     assert!(adaptive.train(&mut once, Lane::Train).is_ok());
     assert!(adaptive.train(&mut once, Lane::Train).is_err());
     assert!(adaptive.train(&mut once, Lane::Test).is_ok());
-    let wide = Layout { numbers: 0, named: 1, places: 5_000 };
+    let wide = Layout { numbers: 0, active: 1, columns: 5_000 };
     let plan = plan(wide, "10", Ridge::Fixed);
     let found = plan.train(&mut session(plan.mechanisms(), Encoded::new(wide), Encoded::new(wide)), Lane::Train);
     assert!(matches!(found, Err(LinearError::Session(SessionError::Parameter(_)))));
@@ -182,14 +182,14 @@ fn bounds_and_charges_are_checked() {
 #[test]
 fn models_come_from_summaries_too() {
     let plan = plan(ONE_HOT, "7.4", Ridge::Adaptive);
-    let (label, bounds) = (plan.signed_label(), plan.place_bounds().unwrap());
+    let (label, bounds) = (plan.signed_label(), plan.one_hot_bounds().unwrap());
     let opened = permit(plan.mechanisms(), 4).open_with_summaries(noise(), SummaryTag([1; 32]), |permit| {
         let mut kept = Vec::new();
         for block in 0..4 {
             let part = BlockPart { block: BlockId(block), lane: Lane::Train, source: [0; 32] };
             let rows = [rows(ONE_HOT, 25_000, u64::from(block))];
             let summary = permit.summarise_one_hot(part, SummaryTag([1; 32]), bounds, &rows, |row, named| {
-                named.copy_from_slice(row.places);
+                named.copy_from_slice(row.indices);
                 label(row.label)
             })?;
             kept.push(Arc::new(summary.unwrap()));

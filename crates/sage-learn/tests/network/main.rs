@@ -19,9 +19,9 @@ fn ceiling(epsilon: &str, delta: &str) -> Ceiling {
 
 /// A network of every kind.
 fn shapes() -> Vec<Shape> {
-    let mixed = Layout { numbers: 3, named: 2, places: 9 };
-    let numbers = Layout { numbers: 4, named: 0, places: 0 };
-    let places = Layout { numbers: 0, named: 2, places: 9 };
+    let mixed = Layout { numbers: 3, active: 2, columns: 9 };
+    let numbers = Layout { numbers: 4, active: 0, columns: 0 };
+    let one_hot = Layout { numbers: 0, active: 2, columns: 9 };
     let embedded = || Inputs::Embedded { fields: vec![4, 5], width: 3 };
     let shape =
         |layout, inputs, hidden: &[u32], loss| Shape::new(layout, inputs, hidden.to_vec(), loss).expect("a shape");
@@ -29,22 +29,22 @@ fn shapes() -> Vec<Shape> {
         shape(numbers, Inputs::Direct, &[], Loss::Squared),
         shape(mixed, Inputs::Direct, &[], Loss::Logistic),
         shape(mixed, Inputs::Direct, &[6, 5], Loss::Squared),
-        shape(places, Inputs::Direct, &[40], Loss::Logistic),
+        shape(one_hot, Inputs::Direct, &[40], Loss::Logistic),
         shape(mixed, embedded(), &[17, 4], Loss::Logistic),
-        shape(places, embedded(), &[7], Loss::Squared),
+        shape(one_hot, embedded(), &[7], Loss::Squared),
     ]
 }
 
 fn rows_of(layout: Layout, count: usize, dice: &mut Dice) -> Encoded {
     let numbers = (0..count * layout.numbers as usize).map(|_| dice.signed() as f32).collect();
-    let mut places = Vec::new();
+    let mut indices = Vec::new();
     for _ in 0..count {
-        if layout.named == 2 {
-            places.extend([dice.below(4), 4 + dice.below(5)]);
+        if layout.active == 2 {
+            indices.extend([dice.below(4), 4 + dice.below(5)]);
         }
     }
     let labels = (0..count).map(|_| dice.below(2) as f32).collect();
-    Encoded::from_parts(layout, numbers, places, labels).expect("rows that fit")
+    Encoded::from_parts(layout, numbers, indices, labels).expect("rows that fit")
 }
 
 /// A network with non-zero weights, so that every path is taken.
@@ -133,8 +133,8 @@ fn a_step_without_noise_is_the_sum_over_the_rows() {
 fn split(rows: Encoded) -> Vec<Encoded> {
     let layout = rows.layout();
     let one = |index| {
-        let Example { numbers, places, label, .. } = sage_kernel::Rows::row(&rows, index);
-        Encoded::from_parts(layout, numbers.to_vec(), places.to_vec(), vec![label]).expect("a row")
+        let Example { numbers, indices, label, .. } = sage_kernel::Rows::row(&rows, index);
+        Encoded::from_parts(layout, numbers.to_vec(), indices.to_vec(), vec![label]).expect("a row")
     };
     (0..sage_kernel::Rows::count(&rows)).map(one).collect()
 }
@@ -152,10 +152,10 @@ fn one_row_moves_a_step_by_at_most_the_clip() {
         let extremes = [0.0, 1.0, -1e-20, 1e20, f32::MAX, f32::NAN, f32::INFINITY, f32::NEG_INFINITY];
         for number in extremes {
             for label in [0.0, 1.0, f32::MAX, f32::NAN, 1e10] {
-                for places in [[0, 4], [3, 8], [4, 0], [7, 7], [u32::MAX, 1]] {
+                for indices in [[0, 4], [3, 8], [4, 0], [7, 7], [u32::MAX, 1]] {
                     let numbers = vec![number; layout.numbers as usize];
-                    let places = places[..layout.named as usize].to_vec();
-                    let row = Encoded::from_parts(layout, numbers, places, vec![label]).expect("a row");
+                    let indices = indices[..layout.active as usize].to_vec();
+                    let row = Encoded::from_parts(layout, numbers, indices, vec![label]).expect("a row");
                     let batches = vec![row, rows_of(layout, 40, &mut Dice::new(seed + 1))];
                     let with = moved(&network, batches, clip, 2, seed);
                     let pairs = without.iter().zip(&with);
@@ -170,7 +170,7 @@ fn one_row_moves_a_step_by_at_most_the_clip() {
 #[test]
 fn threads_change_no_bit() {
     let seed = run_seed("threads");
-    let layout = Layout { numbers: 3, named: 2, places: 9 };
+    let layout = Layout { numbers: 3, active: 2, columns: 9 };
     let embedded = Inputs::Embedded { fields: vec![4, 5], width: 8 };
     for inputs in [Inputs::Direct, embedded] {
         let shape = Shape::new(layout, inputs, vec![1100, 130], Loss::Squared).expect("a shape");
@@ -192,7 +192,7 @@ fn threads_change_no_bit() {
 #[test]
 fn empty_lanes_give_noise_of_the_right_deviation() {
     let seed = run_seed("empty");
-    let layout = Layout { numbers: 0, named: 2, places: 9 };
+    let layout = Layout { numbers: 0, active: 2, columns: 9 };
     let shape = Shape::new(layout, Inputs::Direct, vec![500, 20], Loss::Squared).expect("a shape");
     let step = Step { rate: Rate::LIMIT, sigma: Sigma::cost("2").expect("a multiplier"), clip: 3.0 };
     for rows in [Vec::new(), vec![Encoded::new(layout)]] {
@@ -223,7 +223,7 @@ fn separable(count: usize, seed: u64) -> (Vec<f32>, Vec<f32>) {
 #[test]
 fn private_training_learns() {
     let seed = run_seed("learns");
-    let layout = Layout { numbers: 5, named: 0, places: 0 };
+    let layout = Layout { numbers: 5, active: 0, columns: 0 };
     for (hidden, rate) in [(Vec::new(), 4.0), (vec![16, 8], 0.5)] {
         let shape = Shape::new(layout, Inputs::Direct, hidden, Loss::Logistic).expect("a shape");
         let work = Work::epochs(20_000.0, 500.0, 5.0, 1.0);
@@ -248,7 +248,7 @@ fn private_training_learns() {
 #[test]
 fn odd_rows_give_finite_networks() {
     let seed = run_seed("odd");
-    let layout = Layout { numbers: 4, named: 0, places: 0 };
+    let layout = Layout { numbers: 4, active: 0, columns: 0 };
     let shape = Shape::new(layout, Inputs::Direct, vec![300], Loss::Logistic).expect("a shape");
     let mut dice = Dice::new(seed);
     let ordinary: Vec<f32> = (0..40).map(|_| dice.signed() as f32).collect();
@@ -262,16 +262,16 @@ fn odd_rows_give_finite_networks() {
         let network =
             train(&mut session, Lane::Train, &plan, &training, Network::new(shape.clone(), 1)).expect("trains");
         let predicted =
-            network.forward(&Example { numbers: &[0.1, 0.2, 0.3, 0.4], places: &[], label: 0.0, beside: &[] });
+            network.forward(&Example { numbers: &[0.1, 0.2, 0.3, 0.4], indices: &[], label: 0.0, beside: &[] });
         assert!((0.0..=1.0).contains(&predicted), "{predicted}");
-        assert!(network.forward(&Example { numbers: &[f32::NAN; 4], places: &[], label: 0.0, beside: &[] }).is_nan());
-        assert!(network.forward(&Example { numbers: &[1.0], places: &[], label: 0.0, beside: &[] }).is_nan());
+        assert!(network.forward(&Example { numbers: &[f32::NAN; 4], indices: &[], label: 0.0, beside: &[] }).is_nan());
+        assert!(network.forward(&Example { numbers: &[1.0], indices: &[], label: 0.0, beside: &[] }).is_nan());
     }
 }
 
 #[test]
 fn steps_that_are_far_too_long_are_an_error() {
-    let layout = Layout { numbers: 2, named: 0, places: 0 };
+    let layout = Layout { numbers: 2, active: 0, columns: 0 };
     let shape = Shape::new(layout, Inputs::Direct, vec![8], Loss::Squared).expect("a shape");
     let step = Step { rate: Rate::LIMIT, sigma: Sigma::cost("1").expect("a multiplier"), clip: 1e30 };
     let rows = Encoded::from_parts(layout, vec![1.0; 4], Vec::new(), vec![1e20; 2]).expect("rows");
@@ -324,7 +324,7 @@ fn plans_meet_their_target_and_hardly_more() {
 
 #[test]
 fn shapes_that_do_not_fit_are_refused() {
-    let layout = Layout { numbers: 1, named: 2, places: 9 };
+    let layout = Layout { numbers: 1, active: 2, columns: 9 };
     let make = |layout, inputs, hidden: &[u32]| Shape::new(layout, inputs, hidden.to_vec(), Loss::Squared).map(drop);
     let embedded = |fields: &[u32], width| Inputs::Embedded { fields: fields.to_vec(), width };
     assert_eq!(make(Layout::default(), Inputs::Direct, &[3]), Err(ShapeError::NoInputs));

@@ -35,7 +35,7 @@ impl Sums {
 fn features(row: &Example<'_>, width: usize, into: &mut Vec<(usize, f64)>) {
     into.clear();
     into.extend(row.numbers.iter().map(|&number| f64::from(number)).enumerate());
-    into.extend(row.places.iter().map(|&index| (row.numbers.len() + index as usize, 1.0)));
+    into.extend(row.indices.iter().map(|&index| (row.numbers.len() + index as usize, 1.0)));
     into.push((width - 1, 1.0));
 }
 

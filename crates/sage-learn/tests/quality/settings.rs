@@ -35,7 +35,7 @@ pub(crate) fn paper_network(epsilon: &str, rows: Encoded) -> Network {
 /// only the gradients of late flights, and the predicted probabilities would be far too low.
 pub(crate) fn flight_model(epsilon: &str, rows: Encoded) -> Network {
     let shape = Shape::new(rows.layout(), Inputs::Direct, Vec::new(), Loss::Logistic).expect("a shape");
-    let clip = f64::from(rows.layout().named + 1).sqrt();
+    let clip = f64::from(rows.layout().active + 1).sqrt();
     let count = rows.count() as f64;
     let work = Work { rows: count, batch: count / 275.0, steps: 1100, clip };
     let training = Training { rates: Rates::Cosine(0.4), momentum: 0.9, decay: 0.0, threads: 1 };

@@ -139,7 +139,7 @@ impl GraphBuilder<'_> {
 
     fn category(&mut self, field: &str, key: &Key) -> Result<Place, GraphRefusal> {
         let feature = self.source(key.column)?;
-        let otherwise = key.places() - 1;
+        let otherwise = key.categories() - 1;
         Ok(match &key.kind {
             KeyKind::OneOf(Categories::Texts(categories)) => {
                 Place::Category { feature, categories: categories.clone(), otherwise }

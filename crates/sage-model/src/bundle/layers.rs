@@ -113,7 +113,7 @@ impl Layers {
                 let initial = if depth == 0 && self.active > 0 {
                     let example = |row: usize| Example {
                         numbers: &[],
-                        places: &indices[row * self.active..][..self.active],
+                        indices: &indices[row * self.active..][..self.active],
                         label: 0.0,
                         beside: &[],
                     };

@@ -91,7 +91,7 @@ fn encoding() -> Encoding {
     let encoding = Encoding::new(Stated { fields: fields.collect(), label }).unwrap();
     let mut draw = Draw(5);
     let joins: Vec<(String, usize)> =
-        encoding.joins().map(|(name, _, join)| (name.to_owned(), join.key.places() as usize)).collect();
+        encoding.joins().map(|(name, _, join)| (name.to_owned(), join.key.categories() as usize)).collect();
     joins.into_iter().fold(encoding, |encoding, (name, places)| {
         let means: Vec<f64> = (0..places).map(|_| even(&mut draw, -2.0, 3.0)).collect();
         encoding.with_table(&name, &means).unwrap()
@@ -131,8 +131,8 @@ fn a_graph_predicts_what_the_trainer_predicts() {
     let weights = (0..layout.inputs()).map(|_| even(&mut draw, -1.0, 1.0)).collect();
     let linear = LinearModel { weights, bias: 0.3, label: (-2.0, 3.0), ridge: 0.0 };
     let widths = encoding.stated().fields.iter().filter_map(|field| match &field.kind {
-        FieldKind::Category(key) => Some(key.places()),
-        FieldKind::Cross(one, other) => Some(one.places() * other.places()),
+        FieldKind::Category(key) => Some(key.categories()),
+        FieldKind::Cross(one, other) => Some(one.categories() * other.categories()),
         _ => None,
     });
     let embedded = Inputs::Embedded { fields: widths.collect(), width: 3 };

@@ -23,14 +23,14 @@ pub(super) struct MomentSums<'recipe> {
 impl<'recipe> MomentSums<'recipe> {
     pub(super) fn new(inputs: &'recipe Inputs, learner: AdaSsp, certificate: Option<MomentBounds>) -> Self {
         // Where rows have numbers, the test uses the same sums as training.
-        let trained = learner.place_bounds().is_none().then(|| learner.moment_bounds());
+        let trained = learner.one_hot_bounds().is_none().then(|| learner.moment_bounds());
         Self { inputs, learner, certificate: certificate.filter(|certificate| trained != Some(*certificate)) }
     }
 }
 
 impl BlockSums for MomentSums<'_> {
     fn key(&self) -> String {
-        let bounds = (self.learner.place_bounds(), self.learner.moment_bounds(), self.certificate);
+        let bounds = (self.learner.one_hot_bounds(), self.learner.moment_bounds(), self.certificate);
         format!("moments {:?} {bounds:?}", self.inputs.encoding().stated())
     }
 
@@ -60,5 +60,5 @@ const fn sum_bytes(layout: Layout) -> usize {
 
 /// How many bytes an encoded row takes, at least.
 const fn row_bytes(layout: Layout) -> usize {
-    (layout.numbers as usize + layout.named as usize + 1) * size_of::<f32>()
+    (layout.numbers as usize + layout.active as usize + 1) * size_of::<f32>()
 }

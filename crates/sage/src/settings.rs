@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgMatches, Args, Command, Subcommand};
 use sage_server::format::quoted;
-use serde_json::json;
+use sage_server::views::directory::SettingValue;
 
 use crate::commands::serve::ServeArgs;
 use crate::directory::UserArgs;
@@ -175,8 +175,8 @@ pub(crate) fn show(settings: &Settings, command: &Command, matches: &ArgMatches)
     }
     lines.sort_unstable();
     if matches.get_flag("json") {
-        let object = |(name, value, origin): &(String, String, String)| json!({"setting": name, "value": value, "origin": origin});
-        return print_json(&lines.iter().map(object).collect::<Vec<_>>());
+        let object = |(setting, value, origin)| SettingValue { setting, value, origin };
+        return print_json(&lines.into_iter().map(object).collect::<Vec<_>>());
     }
     let width = |part: fn(&(String, String, String)) -> &String| lines.iter().map(|line| part(line).len()).max();
     let (name, value) = (width(|line| &line.0).unwrap_or(0), width(|line| &line.1).unwrap_or(0));

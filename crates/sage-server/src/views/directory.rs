@@ -1,4 +1,5 @@
-//! The results of commands that keep a directory: `doctor`, `backup`, `restore`, `migrate` and `logs`.
+//! The results of commands on a directory that have no route: `doctor`, `backup`, `restore`, `migrate`, `logs`, `work`,
+//! `generate` and `login`.
 
 use std::path::PathBuf;
 
@@ -93,4 +94,44 @@ pub struct ProgramOutput {
     pub attempt: u64,
     /// The end of its output.
     pub text: String,
+}
+
+/// The result of `sage work`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct WorkResult {
+    /// The number of attempts that this process performed.
+    pub attempts_performed: u64,
+    /// The number of runs that wait.
+    pub runs_waiting: u64,
+}
+
+/// The result of `sage generate`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct GeneratedFiles {
+    /// The number of rows.
+    pub rows: u64,
+    /// The seed.
+    pub seed: u64,
+    /// The size of all files.
+    pub bytes: u64,
+    /// The files.
+    pub files: Vec<String>,
+}
+
+/// The result of `sage login`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct LoginResult {
+    /// The address of the server.
+    pub server: String,
+}
+
+/// A setting, as `sage settings` lists it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct SettingValue {
+    /// Its name.
+    pub setting: String,
+    /// Its value.
+    pub value: String,
+    /// Where the value comes from.
+    pub origin: String,
 }

@@ -56,6 +56,6 @@ pub fn apply(
             Vec::new()
         }
     };
-    let batches = batches.iter().map(|(batch, fed)| IngestResult::new(batch, fed)).collect();
+    let batches = batches.iter().map(|(batch, outcome)| IngestResult::new(batch, outcome)).collect();
     Ok(QuarantineResult { files: files.to_vec(), batches })
 }

@@ -122,6 +122,18 @@ pub struct Statistic {
     pub lines: Vec<StatisticLine>,
 }
 
+/// A released statistic with its name and version.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct NamedStatistic {
+    /// The name of the release.
+    pub name: String,
+    /// The version.
+    pub version: u32,
+    /// Its values.
+    #[serde(flatten)]
+    pub statistic: Statistic,
+}
+
 /// One line of a statistic.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct StatisticLine {
@@ -193,6 +205,44 @@ pub struct WithdrawalResult {
     pub release: String,
     /// The reason.
     pub withdrawn: String,
+}
+
+/// The files of a release in a folder.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct PulledRelease {
+    /// The name and version of the release.
+    pub release: String,
+    /// The digest of its bundle.
+    pub digest: String,
+    /// The names of the files.
+    pub files: Vec<String>,
+}
+
+/// The predictions of a model, with its name and version.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ModelPredictions {
+    /// The name and version of the model.
+    pub model: String,
+    /// The predictions in the order of the rows.
+    pub predictions: Vec<Prediction>,
+}
+
+/// The columns that a model needs.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ModelColumns {
+    /// The name and version of the model.
+    pub model: String,
+    /// The columns.
+    pub columns: Vec<ColumnDomain>,
+}
+
+/// A column and the values that it may have.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ColumnDomain {
+    /// The column.
+    pub column: String,
+    /// The values, in words.
+    pub allowed: String,
 }
 
 /// Predictions in the order of the rows: a number each, or a list of numbers of a model with several outputs.

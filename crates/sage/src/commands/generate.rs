@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use sage_engine::generate::{Day, STREAM_FILE, Taxi, TaxiError, WriteError, write};
 use sage_server::format::quoted;
-use serde_json::json;
+use sage_server::views::directory::GeneratedFiles;
 
 use crate::cli::{GenerateArgs, TaxiArgs};
 use crate::failure::Failure;
@@ -36,8 +36,8 @@ fn taxi(flags: &TaxiArgs) -> Result<(), Failure> {
     let written = write(&stream, Path::new(&flags.out), files).map_err(unwritten)?;
     let seconds = began.elapsed().as_secs_f64();
     if flags.json {
-        let names: Vec<String> = written.files.iter().map(|path| path.display().to_string()).collect();
-        return print_json(&json!({"rows": rows, "seed": seed, "bytes": written.bytes, "files": names}));
+        let files = written.files.iter().map(|path| path.display().to_string()).collect();
+        return print_json(&GeneratedFiles { rows, seed, bytes: written.bytes, files });
     }
     print(&format!(
         "{rows} synthetic taxi rides, seed {seed}, in {} {} of {:.1} MB together, in {seconds:.1} s: {folder}\n\
@@ -67,6 +67,8 @@ fn unwritten(error: WriteError) -> Failure {
     match error {
         WriteError::Files => Failure::usage(format!("--files: {error}"), "leave --files out to get a good number"),
         WriteError::NotEmpty { .. } => Failure::no_answer(format!("--out: {error}"), "--out rides-2"),
-        other => Failure::no_answer(format!("--out: {other}"), "name a folder you may write to, with room enough"),
+        other => {
+            Failure::no_answer(format!("--out: {other}"), "name a folder that you may write to, with enough free space")
+        }
     }
 }

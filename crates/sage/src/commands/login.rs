@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use clap::Args;
 use sage_engine::private;
 use sage_server::diagnostics::note;
+use sage_server::views::directory::LoginResult;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::client::RemoteClient;
 use crate::failure::Failure;
@@ -93,7 +93,7 @@ pub(crate) fn run(args: &LoginArgs) -> Result<(), Failure> {
     logins.last = Some(address.clone());
     let path = logins.write()?;
     note(&format!("the token is in {}, which only you can read", path.display()));
-    if args.json { print_json(&json!({"server": address})) } else { print(&format!("logged in to {address}\n")) }
+    if args.json { print_json(&LoginResult { server: address }) } else { print(&format!("logged in to {address}\n")) }
 }
 
 fn token() -> Result<String, Failure> {

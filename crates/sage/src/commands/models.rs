@@ -7,8 +7,9 @@ use std::path::{Path, PathBuf};
 use clap::{Args, Subcommand};
 use sage_engine::{Engine, ReleaseView};
 use sage_server::format::quoted;
-use sage_server::views::releases::{Release, ReleaseKind, ReleaseSummary, Statistic, StatisticLine, full_name};
-use serde_json::json;
+use sage_server::views::releases::{
+    NamedStatistic, PulledRelease, Release, ReleaseKind, ReleaseSummary, Statistic, StatisticLine, full_name,
+};
 
 use crate::client::{self, Client, LocalClient, Target};
 use crate::directory::{DirectoryArgs, UserArgs};
@@ -240,10 +241,7 @@ fn get(args: &GetArgs) -> Result<(), Failure> {
         }
     }
     if args.json {
-        let mut object = json!(statistic);
-        object["name"] = json!(release.name);
-        object["version"] = json!(release.version);
-        return print_json(&object);
+        return print_json(&NamedStatistic { name: release.name, version: release.version, statistic });
     }
     print(&table(&statistic.lines))
 }
@@ -253,8 +251,7 @@ fn pull(args: &PullArgs) -> Result<(), Failure> {
     let release = client.release_view(&args.release)?;
     let names = write(client.engine(), &release, &args.folder)?;
     if args.json {
-        let (release, digest) = (full_name(&release), &release.digest);
-        return print_json(&json!({"release": release, "digest": digest, "files": names}));
+        return print_json(&PulledRelease { release: full_name(&release), digest: release.digest, files: names });
     }
     let list: String = names.iter().map(|name| format!("  {name}\n")).collect();
     print(&format!("{} in {}:\n{list}", full_name(&release), args.folder.display()))

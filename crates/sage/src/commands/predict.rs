@@ -5,9 +5,8 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use sage_engine::serve::{RowFormat, allowed};
-use sage_server::views::releases::{Prediction, full_name};
-use serde_json::json;
+use sage_engine::serve::{Column, RowFormat, allowed};
+use sage_server::views::releases::{ColumnDomain, ModelColumns, ModelPredictions, Prediction, full_name};
 
 use crate::client::{self, LocalClient, PredictRequest, Target};
 use crate::directory::DirectoryArgs;
@@ -84,7 +83,7 @@ pub(crate) fn run(args: &PredictArgs, target: Option<&Target>) -> Result<(), Fai
             predictions.extend(more);
             Ok(())
         })?;
-        return print_json(&json!({"model": model, "predictions": predictions}));
+        return print_json(&ModelPredictions { model, predictions });
     }
     client.predict(&args.request(), &mut |more| print(&more.iter().map(line).collect::<String>()))?;
     Ok(())
@@ -106,8 +105,8 @@ fn columns(args: &PredictArgs) -> Result<(), Failure> {
     let predictor = client.engine().predictor(&release)?;
     let columns = predictor.columns().iter();
     if args.json {
-        let columns = columns.map(|column| json!({"column": column.name, "allowed": allowed(column)}));
-        return print_json(&json!({"model": full_name(&release), "columns": columns.collect::<Vec<_>>()}));
+        let domain = |column: &Column| ColumnDomain { column: column.name.clone(), allowed: allowed(column) };
+        return print_json(&ModelColumns { model: full_name(&release), columns: columns.map(domain).collect() });
     }
     print(&columns.map(|column| format!("{}: {}\n", column.name, allowed(column))).collect::<String>())
 }

@@ -10,8 +10,8 @@ use std::time::Duration;
 use clap::Args;
 use sage_engine::Engine;
 use sage_server::clock::now;
+use sage_server::views::directory::WorkResult;
 use sage_server::{StopSignal, perform};
-use serde_json::json;
 
 use crate::directory::DirectoryArgs;
 use crate::failure::Failure;
@@ -60,7 +60,7 @@ pub(crate) fn run(args: &WorkArgs) -> Result<(), Failure> {
         sleep(Duration::from_secs(1));
     }
     if args.json {
-        return print_json(&json!({"attempts_performed": performed, "runs_waiting": waiting}));
+        return print_json(&WorkResult { attempts_performed: performed as u64, runs_waiting: waiting as u64 });
     }
     let attempts = if performed == 1 { "1 attempt".to_owned() } else { format!("{performed} attempts") };
     let runs = if waiting == 1 { "1 run waits".to_owned() } else { format!("{waiting} runs wait") };

@@ -102,12 +102,12 @@ def charged(
     amounts: Sequence[Sequence[Sequence[int]]],
     stream: int = 0,
     context: int = 0,
-    door: bytes = ENFORCED,
+    access: bytes = ENFORCED,
     purpose: str = "a test",
 ) -> bytes:
     head = b"\3" + hashlib.sha256(key.encode()).digest() + numbers(stream, context) + where
     lanes = b"".join(many(many(map(number, book)) for book in lane) for lane in amounts)
-    return head + maybe(costs[0]) + maybe(costs[1]) + door + text(purpose) + lanes
+    return head + maybe(costs[0]) + maybe(costs[1]) + access + text(purpose) + lanes
 
 
 def started(grant: int) -> bytes:

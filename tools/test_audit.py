@@ -58,9 +58,9 @@ def pure(key="one", epsilon=EPSILON // 10, amount=None, where=w.blocks((0, 1)), 
     return w.charged(key, where, [w.cost(w.mechanism("pure", epsilon)), None], amounts, **more)
 
 
-def under(made, mechanism, amounts, delta=0, door=w.ENFORCED, declared=0):
+def under(made, mechanism, amounts, delta=0, access=w.ENFORCED, declared=0):
     """A log with one charge of one mechanism under a filter."""
-    charge = w.charged("one", w.blocks((0, 0)), [w.cost(mechanism, delta=delta), None], [[amounts], []], door=door)
+    charge = w.charged("one", w.blocks((0, 0)), [w.cost(mechanism, delta=delta), None], [[amounts], []], access=access)
     return [w.created("rides", single(made, declared=declared)), w.added(0, "a"), charge]
 
 
@@ -109,8 +109,8 @@ CLEAN = {
     "sampled, renyi": under(renyi(), SAMPLED, [1, up(1000 * audit_price.sampled(24, 0.01, 4)), w.TOP]),
     "concentrated, strong": under(strong(), CONCENTRATED, [10**9, 0]),
     "pure, strong": under(strong(), PURE, [up(0.1 * math.tanh(0.05)), 0]),
-    "a box, attested": under(w.basic(EPSILON, DELTA), BOX, [EPSILON // 10, 7], door=ATTESTED, declared=1),
-    "a curve": under(renyi(), w.curve([None] * 18 + [5] + [None] * 14, 3), [3, 5, w.TOP], door=ATTESTED, declared=1),
+    "a box, attested": under(w.basic(EPSILON, DELTA), BOX, [EPSILON // 10, 7], access=ATTESTED, declared=1),
+    "a curve": under(renyi(), w.curve([None] * 18 + [5] + [None] * 14, 3), [3, 5, w.TOP], access=ATTESTED, declared=1),
     "declared before": [w.created("r", single(FIXED)), w.added(0, "a", "b")]
     + [w.charged(str(n), w.blocks((0, n % 2)), [w.cost(PURE), None], [[[1]], []]) for n in range(3)],
 }
@@ -119,7 +119,7 @@ CLEAN = {
 FAULTS = {
     "above the cap": (BASE + [pure(str(n)) for n in range(11)], "record 12: is more than is left on block 0"),
     "above the joint cap": ([HALF, w.added(0, "x"), jointly("1", 0, EPSILON // 2), jointly("2", 1, EPSILON // 2 + 1)], "joint"),
-    "above delta": (under(renyi(), BOX, [DELTA, 1, EPSILON // 10], door=ATTESTED, declared=1), "is more than is left"),
+    "above delta": (under(renyi(), BOX, [DELTA, 1, EPSILON // 10], access=ATTESTED, declared=1), "is more than is left"),
     "above every order": (under(renyi(), GAUSSIAN, [1, CAP + 1, w.TOP]), "is more than is left"),
     "on a retired block": (BASE + [w.retired(0, w.blocks((1, 1))), pure()], "record 3: charges a retired block"),
     "started on a retired block": (BASE + [pure(), w.retired(0, w.blocks((1, 1))), w.started(2)], "starts on a retired"),
@@ -139,9 +139,9 @@ FAULTS = {
     "far too many blocks": (BASE + [pure(where=w.blocks((0, 2**32 - 1))), w.started(2)], "names block 4294967295"),
     "a block again": (BASE + [w.added(0, "a")], "adds a block whose key is taken"),
     "a stream again": (BASE + [BASE[0]], "a second time"),
-    "a mode that is not allowed": (BASE + [pure(door=ATTESTED)], "uses the attested access mode"),
+    "a mode that is not allowed": (BASE + [pure(access=ATTESTED)], "uses the attested access mode"),
     "a mode that was withdrawn": (
-        [w.created("r", single(w.basic(EPSILON, DELTA), declared=1)), w.added(0, "a", "b"), pure(door=ATTESTED)]
+        [w.created("r", single(w.basic(EPSILON, DELTA), declared=1)), w.added(0, "a", "b"), pure(access=ATTESTED)]
         + [w.changed(0, single(w.basic(EPSILON, DELTA)), "ada"), w.started(2)],
         "starts in the attested access mode",
     ),
@@ -168,7 +168,7 @@ FAULTS = {
     "gaussian below its rho": (under(strong(), GAUSSIAN, [up(0.9 / 5000), 1]), "rho is charged"),
     "gaussian below its epsilon": (under(w.basic(EPSILON, DELTA), GAUSSIAN, [10**10, 10**9], 10**9), "epsilon is charged"),
     "sampled below its curve": (under(renyi(), SAMPLED, [1, up(999 * audit_price.sampled(24, 0.01, 4)), w.TOP]), "order 18"),
-    "a curve below itself": (under(renyi(), w.curve([9] * 33, 3), [3, 8, 9], door=ATTESTED, declared=1), "order 18"),
+    "a curve below itself": (under(renyi(), w.curve([9] * 33, 3), [3, 8, 9], access=ATTESTED, declared=1), "order 18"),
     "what was not declared": (
         [w.created("r", single(FIXED)), w.added(0, "a", "b"), w.charged("k", w.blocks((0, 0)), [w.cost(LAPLACE), None], [[[1]], []])],
         "not one use of what was declared",

@@ -219,7 +219,7 @@ fn start(place: &Path, finish: impl FnOnce(&Engine)) -> Outcome {
     drop(log);
     let open = || match Engine::open(directory.path(), &Places::default()).expect("a sound directory") {
         Opened::Ready(engine) => *engine,
-        Opened::Fenced(_) => panic!("nothing was put back"),
+        Opened::Fenced(_) => panic!("the directory is not fenced"),
     };
     finish(&open());
     let seconds = (0..3).map(|_| {

@@ -1,6 +1,6 @@
 //! Measurements of ingest, for `cargo xtask bench engine`.
 //!
-//! A year of made-up rides in one Parquet file goes into hourly blocks, durably, through the engine. The peer is
+//! A year of synthetic rides in one Parquet file goes into hourly blocks, durably, through the engine. The peer is
 //! DuckDB's partitioned COPY of the same file on two threads, which does not wait for the disk; both take
 //! turns. `SAGE_BENCH_PYTHON` is a Python with duckdb; without it our number stands alone. The directories are
 //! made in `SAGE_BENCH_PLACE`, which has to be on a real disk.
@@ -52,9 +52,9 @@ fn ours(source: &Path, directory: &Path) -> f64 {
     let principal = |name| Principal::named(name).expect("a name");
     engine.create_stream(&principal("ada"), TAXI).expect("a stream");
     let start = Instant::now();
-    let fed = engine.ingest(&principal("dan"), "taxi", "all", Source::path(source)).expect("a batch");
+    let outcome = engine.ingest(&principal("dan"), "taxi", "all", Source::path(source)).expect("a batch");
     let taken = start.elapsed().as_secs_f64();
-    assert!(matches!(fed, IngestOutcome::Ingested(report) if report.read == RIDES));
+    assert!(matches!(outcome, IngestOutcome::Ingested(report) if report.read == RIDES));
     taken
 }
 

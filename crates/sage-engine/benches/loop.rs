@@ -48,7 +48,7 @@ fn waiting(pipelines: u64, blocks: u32) -> Allocation {
     allocation
 }
 
-/// A new block comes, and everybody's question is looked at again: the best of many, since each takes less than a
+/// A new block comes, and every request is evaluated again: the best of many, since each takes less than a
 /// tenth of a millisecond and others use the machine as well.
 fn new_block(pipelines: u64, blocks: u32) -> f64 {
     let mut allocation = waiting(pipelines, blocks);
@@ -157,7 +157,7 @@ fn bare(engine: &Engine, text: &str, blocks: &[String], turn: usize) {
         context: None,
         blocks: blocks.to_vec(),
         costs: [cost(plan.mechanism()), cost(noise.mechanism().expect("a price"))],
-        door: AccessMode::Enforced,
+        access: AccessMode::Enforced,
         purpose: "a measurement".to_owned(),
     };
     let granted = engine.charge(&principal("mia"), ask).expect("granted");

@@ -139,7 +139,7 @@ fn scan() {
         let prepared = prepare(&Taxi::schema(), &query).expect("allowed");
         let noise = SecureNoise::new().expect("randomness");
         let session = open(yard.permit(), noise, &source, &prepared, &Unit::Row).expect("reads");
-        let rows = session.into_attested().unwrap_or_else(|_| panic!("the door was declared"));
+        let rows = session.into_attested().unwrap_or_else(|_| panic!("the access mode is attested"));
         Lane::BOTH.iter().flat_map(|&lane| rows.lane(lane)).map(Rows::count).sum::<usize>()
     };
     let mut best = f64::INFINITY;
@@ -207,8 +207,8 @@ impl Yard {
     fn permit(&mut self) -> Permit {
         let cost = Cost::new(vec![Mechanism::Pure { epsilon: Epsilon::cost("0.1").expect("a loss") }]);
         let cost = cost.expect("a cost");
-        let door = AccessMode::Attested { author: "bench".to_owned(), reason: "to count made-up rows".to_owned() };
-        self.charged([Some(cost.clone()), Some(cost)], door)
+        let access = AccessMode::Attested { author: "bench".to_owned(), reason: "to count synthetic rows".to_owned() };
+        self.charged([Some(cost.clone()), Some(cost)], access)
     }
 
     /// Leave to read the train lane of all the blocks.
@@ -216,7 +216,7 @@ impl Yard {
         self.charged([Some(cost.clone()), None], AccessMode::Enforced)
     }
 
-    fn charged(&mut self, costs: [Option<Cost>; 2], door: AccessMode) -> Permit {
+    fn charged(&mut self, costs: [Option<Cost>; 2], access: AccessMode) -> Permit {
         self.requests += 1;
         let request = Request {
             key: RequestKey::from_text(&self.requests.to_string()),
@@ -224,7 +224,7 @@ impl Yard {
             context: ContextId(0),
             blocks: Blocks::range(0, self.blocks - 1).expect("blocks"),
             costs,
-            access: door,
+            access,
             purpose: "bench".to_owned(),
         };
         let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
@@ -265,7 +265,7 @@ fn write_part(rides: &RecordBatch, hour: i64, folder: &Path) -> Part {
     let writer = writer.as_mut().expect("a writer");
     for lane in [false, true] {
         let of_lane: Vec<bool> = (0..rides.num_rows()).map(|row| (row % 10 == 9) == lane).collect();
-        let rows = filter_record_batch(rides, &BooleanArray::from(of_lane)).expect("as many coins as rows");
+        let rows = filter_record_batch(rides, &BooleanArray::from(of_lane)).expect("a lane for each row");
         let mut columns = rows.columns().to_vec();
         columns.push(Arc::new(BooleanArray::from(vec![lane; rows.num_rows()])) as ArrayRef);
         writer.write(&RecordBatch::try_new(Arc::clone(&schema), columns).expect("rows")).expect("written");

@@ -207,7 +207,7 @@ mod tests {
 
     /// One row: text, places, units rounded down, units rounded up.
     #[test]
-    fn decimals_become_units_rounded_as_told() {
+    fn decimals_become_units_rounded_as_requested() {
         for (text, places, down, up) in [
             ("0", 12, Ok(0), Ok(0)),
             ("-0.0", 12, Ok(0), Ok(0)),

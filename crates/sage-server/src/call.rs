@@ -156,7 +156,7 @@ impl Call<'_> {
         // Whether a run exists is not public, so a run that is missing and one that is not visible get the same reply.
         run.ok_or_else(|| match self.has_a_role() {
             true => Problem::missing("there is no such run; list them with GET /v1/runs"),
-            false => Problem::forbidden("runs are for those who have a role in a stream"),
+            false => Problem::forbidden("runs are visible to users with a role on a stream"),
         })
     }
 

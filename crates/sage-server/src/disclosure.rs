@@ -46,28 +46,28 @@ pub(crate) struct PublicView {
 const AT_A_TIME: usize = 512;
 
 /// The start of the interval that a time is in.
-const fn boundary(time: u64, tick: u64) -> u64 {
-    time - time % tick
+const fn boundary(time: u64, interval: u64) -> u64 {
+    time - time % interval
 }
 
 impl DisclosureIntervals {
     /// The disclosed state at this time, in milliseconds since 1970. If the log cannot be read, the previous state.
     pub(crate) fn outside(&self, engine: &Engine, now: u64) -> PublicView {
         let (least, intervals) = (engine.least_interval(), engine.disclosure_intervals());
-        let ticks: BTreeSet<u64> = intervals.values().copied().chain([least]).collect();
+        let lengths: BTreeSet<u64> = intervals.values().copied().chain([least]).collect();
         let mut known = self.shown.lock().unwrap_or_else(PoisonError::into_inner);
         let mut shown = BTreeMap::new();
-        for tick in ticks {
-            let boundary = boundary(now, tick);
-            let next = match known.get(&tick) {
+        for interval in lengths {
+            let boundary = boundary(now, interval);
+            let next = match known.get(&interval) {
                 None => found(engine, boundary).ok(),
                 Some(before) if before.boundary < boundary => advanced(before, engine, boundary).ok(),
                 Some(_) => None,
             };
             if let Some(next) = next {
-                known.insert(tick, next);
+                known.insert(interval, next);
             }
-            shown.insert(tick, known.get(&tick).cloned().unwrap_or_default());
+            shown.insert(interval, known.get(&interval).cloned().unwrap_or_default());
         }
         PublicView { least, intervals, shown }
     }
@@ -81,7 +81,7 @@ impl PublicView {
 
     /// For each interval, how many events of the log are disclosed for streams with that interval.
     pub(crate) fn lengths(&self) -> impl Iterator<Item = (u64, u64)> {
-        self.shown.iter().map(|(tick, shown)| (*tick, shown.length))
+        self.shown.iter().map(|(interval, shown)| (*interval, shown.length))
     }
 
     /// How many events of the log are disclosed for every stream.
@@ -147,8 +147,8 @@ fn advanced(shown: &DisclosedState, engine: &Engine, boundary: u64) -> Result<Di
 }
 
 /// A span of time widened to whole intervals.
-pub(crate) fn widened(began: u64, ended: u64, tick: u64) -> (u64, u64) {
-    (boundary(began, tick), boundary(ended, tick) + tick)
+pub(crate) fn widened(began: u64, ended: u64, interval: u64) -> (u64, u64) {
+    (boundary(began, interval), boundary(ended, interval) + interval)
 }
 
 #[cfg(test)]
@@ -161,7 +161,7 @@ mod tests {
         *state >> 33
     }
 
-    /// When jobs are seen to end, in the unit of the last argument, counted from the tick in which they began. A row
+    /// When jobs are seen to end, in the unit of the last argument, counted from the interval in which they began. A row
     /// takes a microsecond, and one of the neighbours has a row that takes a thousand times as long.
     fn seen(seed: u64, slow_microseconds: u64, seen: impl Fn(u64) -> u64) -> Vec<f64> {
         let mut state = seed;
@@ -188,18 +188,18 @@ mod tests {
     #[test]
     fn a_slow_row_shows_in_microseconds_and_not_in_ticks() {
         for (seed, other) in [(1, 2), (3, 4), (5, 6)] {
-            let tick = |microseconds: u64| boundary(microseconds / 1000, 60_000) / 60_000;
-            let t = welch(&seen(seed, 1, tick), &seen(other, 1000, tick));
-            assert!(t.abs() < 4.5, "seeds {seed} and {other}: t is {t} in ticks");
+            let interval = |microseconds: u64| boundary(microseconds / 1000, 60_000) / 60_000;
+            let t = welch(&seen(seed, 1, interval), &seen(other, 1000, interval));
+            assert!(t.abs() < 4.5, "seeds {seed} and {other}: t is {t} in intervals");
             let t = welch(&seen(seed, 1, |time| time), &seen(other, 1000, |time| time));
-            assert!(t.abs() > 4.5, "seeds {seed} and {other}: the test sees nothing even without ticks: {t}");
+            assert!(t.abs() > 4.5, "seeds {seed} and {other}: the test sees nothing even without intervals: {t}");
         }
     }
 
     #[test]
     fn a_span_is_told_in_whole_ticks() {
-        for (began, ended, told) in [(61_000, 61_001, (60_000, 120_000)), (59_999, 120_000, (0, 180_000))] {
-            assert_eq!(widened(began, ended, 60_000), told);
+        for (began, ended, shown) in [(61_000, 61_001, (60_000, 120_000)), (59_999, 120_000, (0, 180_000))] {
+            assert_eq!(widened(began, ended, 60_000), shown);
         }
     }
 }

@@ -140,7 +140,7 @@ impl From<EngineError> for Problem {
     fn from(error: EngineError) -> Self {
         use EngineError as E;
         let status = match &error {
-            E::NotInRole { .. } | E::Suspended { .. } | E::Door(_) => StatusCode::FORBIDDEN,
+            E::NotInRole { .. } | E::Suspended { .. } | E::AttestedNotAllowed(_) => StatusCode::FORBIDDEN,
             E::NoStream(_) | E::NoBlock(_) | E::NoQuarantine(_) | E::NoRun(_) => StatusCode::NOT_FOUND,
             E::Members(refusal) => match refusal {
                 MemberRefusal::UnknownContext(_) => StatusCode::NOT_FOUND,

@@ -4,7 +4,7 @@
 //! environment variable `SAGE_THREADS`, which is read once, or the number of processors that the operating system
 //! makes available to the process.
 //!
-//! Results do not depend on it. Sums over rows are exact in integers, blocks are put back in order after they were read
+//! Results do not depend on it. Sums over rows are exact in integers, blocks are sorted again after they were read
 //! in parallel, and the floating-point work of a training step is divided by rows and by weights, never within a sum.
 
 use std::num::NonZeroUsize;

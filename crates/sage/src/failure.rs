@@ -128,7 +128,7 @@ impl From<EngineError> for Failure {
     fn from(error: EngineError) -> Self {
         let code = match &error {
             EngineError::Refused(_) => 12,
-            EngineError::NotInRole { .. } | EngineError::Suspended { .. } | EngineError::Door(_) => 13,
+            EngineError::NotInRole { .. } | EngineError::Suspended { .. } | EngineError::AttestedNotAllowed(_) => 13,
             EngineError::Backup(BackupError::NotEmpty(_)) => 2,
             EngineError::Backup(BackupError::NoBackup(_)) => 14,
             EngineError::NoStream(_) | EngineError::NoBlock(_) | EngineError::NoQuarantine(_) => 14,

@@ -106,14 +106,14 @@ fn attempts(seed: u64) {
 
 /// The sums and the noise of every run.
 fn draws(seed: u64, rows: u64, thousandths: u64, mean: f64) -> impl Iterator<Item = Sums> {
-    let law = DiscreteLaplace::new(SCALE * 1000, thousandths).expect("a law");
+    let distribution = DiscreteLaplace::new(SCALE * 1000, thousandths).expect("a distribution");
     let mut source = SeededNoise::new(seed);
     let cumulative = binomial(rows, mean);
     (0..RUNS).map(move |_| {
         let unit = uniform_below(&mut source, 1 << 53).expect("seeded words") as f64 / (1u64 << 53) as f64;
         let loss = cumulative.partition_point(|&below| below <= unit).min(rows as usize);
         let mut noise = [0i128; 2];
-        law.fill(&mut source, &mut noise).expect("seeded words");
+        distribution.fill(&mut source, &mut noise).expect("seeded words");
         Sums { rows: rows as f64, loss: loss as f64, noise: noise.map(|units| units as f64 / SCALE as f64) }
     })
 }

@@ -106,7 +106,7 @@ impl Engine {
                 context: None,
                 blocks: blocks.clone(),
                 costs: [Some(cost()?), Some(cost()?)],
-                door: AccessMode::Enforced,
+                access: AccessMode::Enforced,
                 purpose: "census".to_owned(),
             };
             outcome = self.charge_for_engine(request);

@@ -148,7 +148,7 @@ pub enum EngineError {
     /// A pipeline does not fit its stream.
     Plan(PlanRefusal),
     /// The stream does not allow the attested access mode.
-    Door(String),
+    AttestedNotAllowed(String),
     /// There is no such run.
     NoRun(u64),
     /// The run has ended.
@@ -271,7 +271,7 @@ impl EngineError {
         match self {
             Self::PipelineFile(error) => error.fmt(out),
             Self::Plan(refusal) => refusal.fmt(out),
-            Self::Door(stream) => write!(
+            Self::AttestedNotAllowed(stream) => write!(
                 out,
                 "stream \"{stream}\" admits no programs of its users; two officers can allow them with: doors = \
                  [\"enforced\", \"declared\"] in its file, and: sage stream change FILE"

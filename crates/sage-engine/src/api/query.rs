@@ -134,7 +134,7 @@ impl Engine {
                 context: request.context.clone(),
                 blocks: planned.blocks.clone(),
                 costs: planned.priced.costs.clone(),
-                door: AccessMode::Enforced,
+                access: AccessMode::Enforced,
                 purpose: format!("query by {}", by.name()),
             },
         );

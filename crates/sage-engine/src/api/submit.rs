@@ -159,7 +159,7 @@ impl Engine {
             owns_name(catalog, &pipeline.name, &pipeline.stream)?;
             let modes = gate.ledger().stream(id).map(|stream| stream.policy().access_modes());
             if matches!(pipeline.train, Train::Command { .. }) && modes == Some(AccessModes::EnforcedOnly) {
-                return Err(EngineError::Door(pipeline.stream.clone()));
+                return Err(EngineError::AttestedNotAllowed(pipeline.stream.clone()));
             }
             let (_, filter) = paying(gate, id, &pipeline)?;
             Ok((known.file.clone(), filter.clone()))

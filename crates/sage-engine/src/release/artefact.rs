@@ -6,7 +6,7 @@ use arrow::array::{ArrayRef, Float64Array, RecordBatch, StringArray};
 use bytes::Bytes;
 use parquet::arrow::ArrowWriter;
 use parquet::file::properties::WriterProperties;
-use sage_model::bundle::{Bundle, Card, Door, Graph, Validation, try_out};
+use sage_model::bundle::{Bundle, Card, CardAccess, Graph, Validation, try_out};
 use serde::{Deserialize, Serialize};
 
 use super::receipt::Receipt;
@@ -103,7 +103,7 @@ fn card(receipt: &Receipt) -> Card {
         delta: receipt.delta.clone(),
         unit: receipt.unit.clone(),
         filter: receipt.filter.clone(),
-        door: if receipt.door == "attested" { Door::Attested } else { Door::Enforced },
+        access: if receipt.access == "attested" { CardAccess::Attested } else { CardAccess::Enforced },
         validation,
         attempts: receipt.attempts,
     }

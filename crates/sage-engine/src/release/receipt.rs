@@ -31,7 +31,8 @@ pub struct Receipt {
     /// The privacy unit.
     pub unit: String,
     /// The access mode: `enforced`, or `attested` if a user's program saw rows.
-    pub door: String,
+    #[serde(rename = "door")]
+    pub access: String,
     /// The number of the charge in the log.
     pub charge: u64,
     /// The validated metric, if any.

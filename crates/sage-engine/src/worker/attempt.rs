@@ -215,7 +215,8 @@ impl Engine {
                 epsilon: submit::lane_losses(filter, &attempt_cost.costs).map(|epsilon| epsilon.to_string()),
                 delta: filter.ceiling().delta.to_string(),
                 unit: known.file.unit_text().to_owned(),
-                door: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }.to_owned(),
+                access: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }
+                    .to_owned(),
                 charge: grant.0,
                 validator: validate.map(|validate| metric(validate.metric).to_owned()),
                 target: validate.map(|_| target(own)),

@@ -103,7 +103,7 @@ fn charge_requests(
         context: run.pipeline.context.clone(),
         blocks: indices.filter_map(|index| known.sealed.get(index as usize).cloned()).collect(),
         costs: attempt_cost.costs.clone(),
-        door: AccessMode::Enforced,
+        access: AccessMode::Enforced,
         purpose: format!("run {number} of {}", run.pipeline.name),
     };
     let mut test = None;
@@ -114,7 +114,7 @@ fn charge_requests(
         let purpose = format!("test of run {number} of {}", run.pipeline.name);
         test =
             Some(ChargeRequest { key: test_key_of(number, attempt), costs: [None, tested], purpose, ..main.clone() });
-        main.door = AccessMode::Attested { author: run.by.clone(), reason };
+        main.access = AccessMode::Attested { author: run.by.clone(), reason };
     }
     Some(PricedAttempt { recipe, attempt_cost, main, test, before: RecordedCharges::default() })
 }

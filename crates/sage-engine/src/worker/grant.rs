@@ -34,7 +34,7 @@ pub struct ChargeRequest {
     /// The cost on the train lane and on the test lane.
     pub costs: [Option<Cost>; 2],
     /// The access mode in which rows will be read.
-    pub door: AccessMode,
+    pub access: AccessMode,
     /// The purpose, as recorded in the log.
     pub purpose: String,
 }
@@ -206,7 +206,7 @@ pub(crate) fn kernel_request(
         context: policy.map_or(Ok(ContextId(0)), |policy| context(policy, request.context.as_deref()))?,
         blocks,
         costs: request.costs.clone(),
-        access: request.door.clone(),
+        access: request.access.clone(),
         purpose: request.purpose.clone(),
     })
 }

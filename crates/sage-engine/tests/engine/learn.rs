@@ -12,7 +12,7 @@ use sage_learn::encode::{
 use sage_learn::linear::{AdaSsp, LinearModel, Ridge, sigma_for};
 use sage_learn::statistics::fit_join;
 use sage_learn::validate::{Bound, Confidence, Decision, LossCheck, LossTarget, Rejection};
-use sage_model::bundle::{Bundle, Card, Door as BundleDoor, Feature, Model, Predictor, Validation, fields, try_out};
+use sage_model::bundle::{Bundle, Card, CardAccess, Feature, Model, Predictor, Validation, fields, try_out};
 use sage_model::formula::{Cell, Column, Domain, Missing};
 
 use crate::world::{World, epsilon, principal};
@@ -85,7 +85,7 @@ fn card() -> Card {
         delta: "1e-6".to_owned(),
         unit: "event".to_owned(),
         filter: "renyi".to_owned(),
-        door: BundleDoor::Enforced,
+        access: CardAccess::Enforced,
         validation: Some(Validation {
             validator: "mse".to_owned(),
             target: "0.01".to_owned(),
@@ -135,7 +135,7 @@ fn rides_become_a_served_model() {
         context: None,
         blocks,
         costs,
-        door: AccessMode::Enforced,
+        access: AccessMode::Enforced,
         purpose: "durations".to_owned(),
     };
     let granted = engine.charge(&principal("mia"), request).expect("granted");

@@ -20,7 +20,7 @@ fn mark(name: &str) {
 fn act_as_child() {
     let Some(directory) = std::env::var_os(CHILD) else { return };
     let opened = Engine::open(Path::new(&directory), &Places::default()).expect("a sound directory");
-    let Opened::Ready(engine) = opened else { panic!("nothing was put back") };
+    let Opened::Ready(engine) = opened else { panic!("the directory is not fenced") };
     for round in 0..5 {
         mark("requested");
         let granted =

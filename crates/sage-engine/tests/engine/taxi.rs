@@ -52,7 +52,7 @@ fn synthetic_rides_give_a_noisy_count() {
         context: None,
         blocks,
         costs: laplace("8"),
-        door: AccessMode::Enforced,
+        access: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     };
     let granted = engine.charge(&principal("mia"), request).expect("granted");

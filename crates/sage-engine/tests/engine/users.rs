@@ -76,7 +76,7 @@ fn a_user_is_one_row_of_the_session_with_a_bounded_number_of_records() {
         context: None,
         blocks: keys(),
         costs: laplace("40"),
-        door: AccessMode::Enforced,
+        access: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     };
     let granted = engine.charge(&principal("mia"), request).expect("granted");

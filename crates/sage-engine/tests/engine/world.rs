@@ -68,7 +68,7 @@ impl World {
     pub(crate) fn open(&self) -> Engine {
         match Engine::open(&self.path(), &self.places).expect("a sound directory") {
             Opened::Ready(engine) => *engine,
-            Opened::Fenced(_) => panic!("nothing was put back"),
+            Opened::Fenced(_) => panic!("the directory is not fenced"),
         }
     }
 
@@ -121,7 +121,7 @@ pub(crate) fn charge_request(key: &str, blocks: Vec<String>, cost: &str) -> Char
         context: None,
         blocks,
         costs: laplace(cost),
-        door: AccessMode::Enforced,
+        access: AccessMode::Enforced,
         purpose: "a test".to_owned(),
     }
 }

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::yard::{Fixture, STREAM, by_user, declared_door, key, query, with_coins};
+use crate::yard::{Fixture, STREAM, attested_access, by_user, key, query, with_lanes};
 use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch, StringArray};
 use arrow::datatypes::{DataType, Field, Schema};
 use object_store::memory::InMemory;
@@ -93,7 +93,7 @@ fn only_covered_lanes_are_decoded() {
     fixture.enter_digest(&path);
     let asked = query(None, &["number"]);
     for (lanes, readable) in [(&[Lane::Train][..], true), (&[Lane::Test], false), (&Lane::BOTH, false)] {
-        let opened = fixture.open(&schema(), (0, 0), lanes, declared_door(), &asked, &Unit::Row);
+        let opened = fixture.open(&schema(), (0, 0), lanes, attested_access(), &asked, &Unit::Row);
         assert_eq!(opened.is_ok(), readable, "{lanes:?}");
         assert!(readable || matches!(opened.err(), Some(ReadError::Malformed { .. } | ReadError::Failed)));
     }
@@ -169,7 +169,7 @@ fn any_flipped_byte_is_found() {
     let prepared = prepare(&schema(), &query(None, &["number"])).expect("allowed");
     let source = fixture.source();
     let mut outcome = || {
-        let permit = fixture.permit((0, 0), &Lane::BOTH, declared_door());
+        let permit = fixture.permit((0, 0), &Lane::BOTH, attested_access());
         open(permit, SecureNoise::new().expect("randomness"), &source, &prepared, &Unit::Row).err()
     };
     assert_eq!(outcome(), None);
@@ -199,19 +199,19 @@ fn a_malformed_part_is_refused() {
             other => panic!("not malformed: {other:?}"),
         }
     };
-    let mixed = with_coins(&rows(0..4), &[false, true, false, true]);
+    let mixed = with_lanes(&rows(0..4), &[false, true, false, true]);
     assert!(rule_of(&[mixed]).contains("lane"));
     let without = rows(0..4);
     assert!(rule_of(&[without]).contains("columns"));
     let renamed = {
-        let whole = with_coins(&rows(0..4), &[false; 4]);
+        let whole = with_lanes(&rows(0..4), &[false; 4]);
         let mut fields: Vec<Field> = whole.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         fields[0] = Field::new("another", DataType::Int64, false);
         RecordBatch::try_new(Arc::new(Schema::new(fields)), whole.columns().to_vec()).expect("rows")
     };
     assert!(rule_of(&[renamed]).contains("columns"));
     let retyped = {
-        let whole = with_coins(&rows(0..4), &[false; 4]);
+        let whole = with_lanes(&rows(0..4), &[false; 4]);
         let mut fields: Vec<Field> = whole.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
         fields[0] = Field::new("number", DataType::Boolean, false);
         let mut columns = whole.columns().to_vec();

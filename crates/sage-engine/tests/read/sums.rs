@@ -121,7 +121,7 @@ fn summaries_serve_their_computation_only() {
         let answer = other.run(&mut session, Lane::Train, 0.05, value).err();
         assert!(matches!(answer, Some(StatisticError::Session(SessionError::Parameter(_)))), "{answer:?}");
     }
-    let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &Lane::BOTH, crate::yard::declared_door());
+    let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &Lane::BOTH, crate::yard::attested_access());
     let random = SecureNoise::new().expect("randomness");
     let session = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum)).expect("reads");
     assert!(session.into_attested().is_err());

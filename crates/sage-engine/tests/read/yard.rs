@@ -58,7 +58,7 @@ impl Fixture {
         let groups = [(train, false), (test, true)].map(|(mask, lane)| {
             let rows = filter_record_batch(rows, &mask).expect("one lane per row");
             let in_test_lane = vec![lane; rows.num_rows()];
-            with_coins(&rows, &in_test_lane)
+            with_lanes(&rows, &in_test_lane)
         });
         self.write_groups(block, &groups)
     }
@@ -88,19 +88,21 @@ impl Fixture {
     }
 
     /// Charges and starts a request for these blocks and lanes.
-    pub(crate) fn permit(&mut self, blocks: (u32, u32), lanes: &[Lane], door: AccessMode) -> Permit {
-        self.permit_at(COST, blocks, lanes, door)
+    pub(crate) fn permit(&mut self, blocks: (u32, u32), lanes: &[Lane], access: AccessMode) -> Permit {
+        self.permit_at(COST, blocks, lanes, access)
     }
 
     /// The same at another price.
-    pub(crate) fn permit_at(&mut self, epsilon: &str, blocks: (u32, u32), lanes: &[Lane], door: AccessMode) -> Permit {
+    pub(crate) fn permit_at(
+        &mut self, epsilon: &str, blocks: (u32, u32), lanes: &[Lane], access: AccessMode,
+    ) -> Permit {
         let epsilon = Epsilon::cost(epsilon).expect("a loss");
         let cost = Cost::new(vec![Mechanism::Laplace { epsilon, count: 1 }]);
-        self.permit_for(&cost.expect("a cost"), blocks, lanes, door)
+        self.permit_for(&cost.expect("a cost"), blocks, lanes, access)
     }
 
     /// The same at this cost.
-    pub(crate) fn permit_for(&mut self, cost: &Cost, blocks: (u32, u32), lanes: &[Lane], door: AccessMode) -> Permit {
+    pub(crate) fn permit_for(&mut self, cost: &Cost, blocks: (u32, u32), lanes: &[Lane], access: AccessMode) -> Permit {
         self.requests += 1;
         let request = Request {
             key: RequestKey::from_text(&self.requests.to_string()),
@@ -108,7 +110,7 @@ impl Fixture {
             context: ContextId(0),
             blocks: Blocks::range(blocks.0, blocks.1).expect("blocks"),
             costs: Lane::BOTH.map(|lane| lanes.contains(&lane).then(|| cost.clone())),
-            access: door,
+            access,
             purpose: "test".to_owned(),
         };
         let answer = self.gate.charge(0, vec![request]).expect("the log takes it").remove(0);
@@ -123,11 +125,11 @@ impl Fixture {
 
     /// Opens a session on blocks and lanes, in an access mode.
     pub(crate) fn open(
-        &mut self, schema: &Schema, blocks: (u32, u32), lanes: &[Lane], door: AccessMode, asked: &Query, unit: &Unit,
+        &mut self, schema: &Schema, blocks: (u32, u32), lanes: &[Lane], access: AccessMode, asked: &Query, unit: &Unit,
     ) -> Result<Session<Batch>, ReadError> {
         let prepared = prepare(schema, asked).expect("the query is allowed");
         let source = self.source();
-        let permit = self.permit(blocks, lanes, door);
+        let permit = self.permit(blocks, lanes, access);
         open(permit, SecureNoise::new().expect("randomness"), &source, &prepared, unit)
     }
 
@@ -135,8 +137,8 @@ impl Fixture {
     pub(crate) fn declared(
         &mut self, schema: &Schema, blocks: (u32, u32), asked: &Query, unit: &Unit,
     ) -> Result<AttestedRows<Batch>, ReadError> {
-        let session = self.open(schema, blocks, &Lane::BOTH, declared_door(), asked, unit)?;
-        Ok(session.into_attested().unwrap_or_else(|_| panic!("the door was declared")))
+        let session = self.open(schema, blocks, &Lane::BOTH, attested_access(), asked, unit)?;
+        Ok(session.into_attested().unwrap_or_else(|_| panic!("the access mode is attested")))
     }
 
     /// Maps every record of a lane by a function.
@@ -152,7 +154,7 @@ impl Fixture {
     }
 }
 
-pub(crate) fn declared_door() -> AccessMode {
+pub(crate) fn attested_access() -> AccessMode {
     AccessMode::Attested { author: "the test".to_owned(), reason: "to see rows".to_owned() }
 }
 
@@ -161,7 +163,7 @@ pub(crate) fn key(block: u32) -> String {
 }
 
 /// The rows with the lane column.
-pub(crate) fn with_coins(rows: &RecordBatch, tests: &[bool]) -> RecordBatch {
+pub(crate) fn with_lanes(rows: &RecordBatch, tests: &[bool]) -> RecordBatch {
     let mut fields: Vec<Field> = rows.schema().fields().iter().map(|field| field.as_ref().clone()).collect();
     fields.push(Field::new(LANE_COLUMN, DataType::Boolean, false));
     let mut columns = rows.columns().to_vec();

@@ -109,7 +109,7 @@ impl City {
     pub(crate) fn open(&self) -> Engine {
         match Engine::open(&self.path(), &self.places).expect("a sound directory") {
             Opened::Ready(engine) => *engine,
-            Opened::Fenced(_) => panic!("nothing was put back"),
+            Opened::Fenced(_) => panic!("the directory is not fenced"),
         }
     }
 

@@ -159,7 +159,7 @@ struct Lying(FaultyLog, Option<(u64, Vec<Record>)>);
 impl Log for Lying {
     fn read(&self, from: u64, limit: usize) -> Result<Vec<Record>, LogError> {
         match &self.1 {
-            Some((number, told)) if (*number, 1) == (from, limit) => Ok(told.clone()),
+            Some((number, returned)) if (*number, 1) == (from, limit) => Ok(returned.clone()),
             _ => self.0.read(from, limit),
         }
     }
@@ -201,11 +201,11 @@ fn a_known_key_hands_out_nothing_whatever_the_store_says() {
         };
         let mut malformed = forged(&requested);
         malformed[0].body.clear();
-        for told in [forged(&requested), forged(&changed), vec![], malformed, vec![held[0].clone()], held.clone()] {
+        for returned in [forged(&requested), forged(&changed), vec![], malformed, vec![held[0].clone()], held.clone()] {
             let mut gate = Gate::open(Lying(FaultyLog::with_records(held.clone()), None)).expect("a sound log");
             let (before, head) = (gate.ledger().clone(), gate.head());
             let mut log = gate.into_log();
-            log.1 = Some((id.0, told));
+            log.1 = Some((id.0, returned));
             gate = Gate::open(log).expect("it lies to one question alone");
             for wanted in [&requested, &changed] {
                 let outcome = charge(&mut gate, wanted.clone());
@@ -260,7 +260,7 @@ fn writers_that_lose_the_race_decide_again() {
         assert!(matches!(outcomes[2], ChargeOutcome::Refused(_)));
         taken += usize::from(matches!(outcomes[0], ChargeOutcome::Granted(_)));
     }
-    assert_eq!(taken, 20, "twenty twentieths, whoever asks");
+    assert_eq!(taken, 20, "twenty twentieths, by either writer");
     let mut late = Gate::open(log).expect("a log");
     gates[1].refresh().expect("healthy");
     assert_eq!(late.ledger(), gates[1].ledger());

@@ -180,7 +180,7 @@ fn lanes_are_apart() {
 
 /// Rows are handed out only in the attested access mode.
 #[test]
-fn the_declared_door_is_the_only_one_that_shows_rows() {
+fn only_the_attested_access_mode_shows_rows() {
     let mut yard = Yard::new();
     let cost = || [Some(Cost::pure(epsilon_of("1")).expect("a cost")), None];
     let rows = || [vec![TestRows(vec![vec![1.0]])], Vec::new()];
@@ -749,7 +749,7 @@ fn rows_are_rewritten_where_they_are() {
 
 /// Lanes are drawn with the probability of the split; a split that would leave a lane empty is refused.
 #[test]
-fn coins_fall_as_the_split_says() {
+fn lanes_follow_the_split() {
     let seed = run_seed("coins");
     let mut noise = SeededNoise::new(seed);
     for rate in ["0.1", "0.5", "0.001", "0.9"] {

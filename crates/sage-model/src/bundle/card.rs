@@ -34,7 +34,7 @@ pub struct Card {
     /// The stream's composition rule.
     pub filter: String,
     /// The access mode.
-    pub door: Door,
+    pub access: CardAccess,
     /// The claim that was tested, if one was.
     pub validation: Option<Validation>,
     /// The number of attempts of the pipeline.
@@ -44,7 +44,7 @@ pub struct Card {
 /// The access mode: who guarantees the privacy of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Door {
+pub enum CardAccess {
     /// Enforced: only the kernel's mechanisms read rows.
     Enforced,
     /// Attested: the pipeline's own program read rows of the train lane, and its author vouches for it.
@@ -63,7 +63,7 @@ pub struct Validation {
     pub confidence: String,
 }
 
-impl Door {
+impl CardAccess {
     const fn name(self) -> &'static str {
         match self {
             Self::Enforced => "enforced",
@@ -86,7 +86,7 @@ pub(super) fn write(card: &Card, graph: &Graph) -> String {
     line(format!("| stream | {} |\n| blocks | {blocks} |", plain(&card.stream)));
     line(format!("| ε, δ | {}, {} |", plain(&card.epsilon), plain(&card.delta)));
     line(format!("| one unit is | {} |\n| filter | {} |", plain(&card.unit), plain(&card.filter)));
-    line(format!("| door | {} |\n| attempts | {} |", card.door.name(), card.attempts));
+    line(format!("| door | {} |\n| attempts | {} |", card.access.name(), card.attempts));
     line(
         "\nThe budget is that of this model alone. What others learned from the same blocks is in the ledger.\n"
             .to_owned(),
@@ -145,7 +145,7 @@ fn front_matter(page: &mut String, card: &Card, graph: &Graph) {
     entry("delta", card.delta.clone().into());
     entry("privacy_unit", card.unit.clone().into());
     entry("filter", card.filter.clone().into());
-    entry("door", card.door.name().into());
+    entry("door", card.access.name().into());
     let claim = card.validation.as_ref();
     entry("validator", claim.map(|claim| claim.validator.clone()).into());
     entry("target", claim.map(|claim| claim.target.clone()).into());

@@ -27,7 +27,7 @@ mod trial;
 mod weights;
 
 pub use assemble::{Fields, Model, fields};
-pub use card::{Card, Door, Validation};
+pub use card::{Card, CardAccess, Validation};
 pub use files::{Bundle, BundleError, ESSENTIAL, described};
 pub use graph::{Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights};
 pub use import::{ImportRefusal, MODEL as ONNX_FILE, import_onnx};

@@ -1,6 +1,6 @@
 //! The content of a bundle, its reproducibility, and reading it back.
 
-use sage_model::bundle::{Activation, Bundle, Card, Door, Graph, Link, Predictor, TrialRefusal, Validation};
+use sage_model::bundle::{Activation, Bundle, Card, CardAccess, Graph, Link, Predictor, TrialRefusal, Validation};
 
 use crate::draw::{self, Draw};
 use crate::exported::try_out;
@@ -15,7 +15,7 @@ pub fn card() -> Card {
         delta: "0.000001".to_owned(),
         unit: "record".to_owned(),
         filter: "renyi".to_owned(),
-        door: Door::Enforced,
+        access: CardAccess::Enforced,
         validation: Some(Validation {
             validator: "mean squared error".to_owned(),
             target: "at most 0.01".to_owned(),

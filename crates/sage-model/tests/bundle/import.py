@@ -1,4 +1,4 @@
-"""Runs the file of somebody else and the bundle made from it with onnxruntime, on the same rows."""
+"""Runs a third-party file and the bundle translated from it with onnxruntime, on the same rows."""
 
 import json
 import sys

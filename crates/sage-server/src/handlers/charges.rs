@@ -38,9 +38,9 @@ pub(crate) fn charge(call: &Call<'_>) -> Result<Reply, Problem> {
         ));
     }
     let ChargeRequest { key, blocks, purpose, context, .. } = request;
-    let door = AccessMode::Attested { author: call.who()?.name().to_owned(), reason: purpose.clone() };
+    let access = AccessMode::Attested { author: call.who()?.name().to_owned(), reason: purpose.clone() };
     let key = format!("{} {key}", call.who()?.name());
-    let request = EngineRequest { key, stream: stream.to_owned(), context, blocks, costs, door, purpose };
+    let request = EngineRequest { key, stream: stream.to_owned(), context, blocks, costs, access, purpose };
     let granted = call.engine().charge(call.who()?, request)?;
     Ok(Reply::created(&ChargeResult { charge: granted.id().0 }))
 }

@@ -172,8 +172,8 @@ pub(crate) fn rows(call: &Call<'_>) -> Result<Reply, Problem> {
     };
     let bytes = std::io::Cursor::new(call.body.clone());
     let source = Source::Pipe { name: "the body".to_owned(), bytes: Box::new(bytes), format };
-    let fed = call.engine().ingest(call.who()?, name, batch, source)?;
+    let outcome = call.engine().ingest(call.who()?, name, batch, source)?;
     call.server.wake();
-    let result = IngestResult::new(batch, &fed);
+    let result = IngestResult::new(batch, &outcome);
     Ok(if result.taken { Reply::created(&result) } else { Reply::json(&result) })
 }

@@ -128,7 +128,7 @@ fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
         ),
         ("Privacy unit", escape_html(&receipt.unit)),
         ("Filter", escape_html(&receipt.filter)),
-        ("Access mode", escape_html(&receipt.door)),
+        ("Access mode", escape_html(&receipt.access)),
     ];
     if let (Some(validator), Some(target), Some(confidence)) =
         (&receipt.validator, &receipt.target, &receipt.confidence)
@@ -285,7 +285,7 @@ fn looked_up(published: &ReleasedStatistic, given: &[(String, String)]) -> Resul
     let number = |number: Option<f64>, none: &str| number.map_or_else(|| none.to_owned(), short);
     Ok(format!(
         "<strong>{}</strong>, at least {} and at most {}.",
-        number(line.value, "No value that can be told from the noise"),
+        number(line.value, "No value that can be distinguished from the noise"),
         number(line.low, "unknown"),
         number(line.high, "unknown")
     ))

@@ -54,7 +54,7 @@
     const size = (name) => Number(map.dataset[name]);
     const [pitch, across, rows, band, left, top] = [size("pitch"), size("across"), size("rows"), size("band"), 44, 18];
     const ranges = map.dataset.cells.split(" ").map((text) => text.split(":").map(Number));
-    const told = main.querySelector(".chosen");
+    const details = main.querySelector(".chosen");
     let cell = null;
     const block = (wanted) => {
       const own = ranges.find(([first, , count]) => wanted >= first && wanted < first + count);
@@ -84,10 +84,10 @@
       link.href = `/streams/${stream}/blocks/${found.block.split("/").map(encodeURIComponent).join("/")}`;
       link.textContent = found.block;
       const lane = (name) => `${name}: ε ${found[name].epsilon_spent} spent, ${found[name].epsilon_left} left`;
-      told.replaceChildren(link, ` ${found.state}; ${lane("train")}; ${lane("test")}`);
+      details.replaceChildren(link, ` ${found.state}; ${lane("train")}; ${lane("test")}`);
     };
     const hint = "Click a block, or select one with the arrow keys, to see what it has left.";
-    if (!told.hasChildNodes()) told.textContent = hint;
+    if (!details.hasChildNodes()) details.textContent = hint;
     frame.tabIndex = 0;
     frame.setAttribute("role", "group");
     const name = svg.getAttribute("aria-label");
@@ -100,7 +100,7 @@
     });
     frame.addEventListener("keydown", (event) => {
       const steps = { ArrowLeft: -rows, ArrowRight: rows, ArrowUp: -1, ArrowDown: 1 };
-      if (event.key === "Enter" && cell !== null) told.querySelector("a")?.click();
+      if (event.key === "Enter" && cell !== null) details.querySelector("a")?.click();
       if (!(event.key in steps)) return;
       event.preventDefault();
       const [first, , count] = ranges[ranges.length - 1];

@@ -1,5 +1,5 @@
 //! A client that costs little, since it shares the machine with what it measures: one thread, questions that are
-//! written whole, answers of which only the status and the length are looked at. One question at a time on each
+//! written whole, responses of which only the status and the length are read. One question at a time on each
 //! connection, which stays open.
 
 use std::io::{Read, Write};

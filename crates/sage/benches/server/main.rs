@@ -56,7 +56,7 @@ fn http_predict(folder: &Path) -> Vec<Measured> {
         "data": [[1_793_607_300, 2.5, "card"]],
     }});
     let question = Question::post("/invocations?model=taxi-duration", Some(&token), &ride.to_string());
-    // What was released a moment ago is shown to a consumer once its tick is over.
+    // What was released a moment ago is shown to a consumer once its disclosure interval is over.
     thread::sleep(Duration::from_millis(1100));
     let peer = place.mlflow();
     let theirs = Question::post("/invocations", None, &ride.to_string());
@@ -116,7 +116,7 @@ fn charges_each_second(engine: &Engine, blocks: &[String], keys: &AtomicU64) -> 
                         context: None,
                         blocks: blocks[key as usize * 7 % (blocks.len() - WINDOW)..][..WINDOW].to_vec(),
                         costs: [Some(cost), None],
-                        door: AccessMode::Attested { author: "mia".to_owned(), reason: "bench".to_owned() },
+                        access: AccessMode::Attested { author: "mia".to_owned(), reason: "bench".to_owned() },
                         purpose: "bench".to_owned(),
                     };
                     let _granted = engine.charge(&mia, ask).expect("everything fits");

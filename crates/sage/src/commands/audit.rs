@@ -132,7 +132,7 @@ fn one_run(args: &OneRunArgs) -> Result<(), Failure> {
 fn one_run_text(report: &OneRunReport) -> String {
     let OneRunReport { claimed, epsilon_lower, confidence, canaries, guesses, correct } = *report;
     format!(
-        "Of {canaries} planted rows, each in one training by a coin, {guesses} were guessed at and {correct} guesses \
+        "Of {canaries} planted rows, each included in one training with probability 1/2, {guesses} were guessed and {correct} guesses \
          were right:\nepsilon is at least {epsilon_lower:.4} (confidence {:.0} %), where {} at delta {} is claimed.\n",
         100.0 * confidence,
         claimed.epsilon,

@@ -213,8 +213,8 @@ fn stream_file(name: &str, who: &str, columns: &[Proposal]) -> String {
          \n[access]\n# Best are different people; one name is enough to begin.\n\
          privacy-officer = [{who}]\ndata-engineer = [{who}]\nml-engineer = [{who}]\n\
          \n# Columns. Bounds and categories are what everybody knows beforehand (a day has 24 hours, a ride in this city\n\
-         # is shorter than 100 miles), never what the rows happen to have: a greatest value taken from rows is the value\n\
-         # of somebody's row. Columns that are left out here are not taken in.\n{columns}"
+         # is shorter than 100 miles), never values taken from the rows: the largest value of a column is the value\n\
+         # of one person's row. Columns that are not listed here are not stored.\n{columns}"
     )
 }
 

@@ -47,8 +47,8 @@ fn a_query_that_fails_after_its_charge_is_not_repeated() {
     assert_eq!(serving.get("/readyz", "").status, 200, "a block that cannot be read stops nothing else");
     let address = serving.address();
     let mut command = place.command(&["query", "taxi", "SELECT count(*)", "--epsilon", "0.05", "--last", "2"]);
-    let told = command.args(["--server", &address]).env("SAGE_TOKEN", &mia).output().expect("it runs");
-    assert_eq!(told.status.code(), Some(15), "{}", String::from_utf8_lossy(&told.stderr));
+    let output = command.args(["--server", &address]).env("SAGE_TOKEN", &mia).output().expect("it runs");
+    assert_eq!(output.status.code(), Some(15), "{}", String::from_utf8_lossy(&output.stderr));
     drop(serving);
     place.fails("query taxi 'SELECT count(*)' --epsilon 0.05 --last 2 --as mia", 15, "the charge stands");
 }

@@ -44,22 +44,22 @@ fn is_a_good_end(end: &Value) {
 #[test]
 fn a_year_passes_and_leaves_a_directory_like_any_other() {
     let place = Place::new();
-    let told = place.run("demo --once --json --rows 1_500_000 --dir year");
-    assert_eq!(told.code, Some(0), "{}", told.err);
-    let end: Value = serde_json::from_str(&told.out).expect("one JSON object");
+    let output = place.run("demo --once --json --rows 1_500_000 --dir year");
+    assert_eq!(output.code, Some(0), "{}", output.err);
+    let end: Value = serde_json::from_str(&output.out).expect("one JSON object");
     is_a_good_end(&end);
     assert_eq!(end["dashboard"], Value::Null);
     // Without a terminal, progress is plain lines: one per month, attempt and verdict.
     for part in ["2026-02-0", "2026-12-0", "speed-by-hour: attempt 1: epsilon ", "duration-line: ✓ attempt "] {
-        assert!(told.err.contains(part), "{part:?} is missing in\n{}", told.err);
+        assert!(output.err.contains(part), "{part:?} is missing in\n{}", output.err);
     }
-    assert!(!told.err.contains('\u{1b}'), "colour without a terminal");
+    assert!(!output.err.contains('\u{1b}'), "colour without a terminal");
     // The directory is a real one: the log verifies, budgets agree, models predict.
     assert!(place.good("doctor --dir year").contains("nothing is wrong"));
     assert_eq!(place.json("runs --dir year").as_array().map(Vec::len), Some(5));
     assert_eq!(place.json("budget taxi --dir year")["epsilon_lost"], end["budget"]["epsilon_lost"]);
     assert_eq!(place.json("features get speed-by-hour --dir year")["lines"].as_array().map(Vec::len), Some(24));
-    assert!(!place.path("year/rides").exists(), "the rides it was fed with are gone");
+    assert!(!place.path("year/rides").exists(), "the ingested ride files are gone");
     place.fails("demo --once --dir year", 1, "is not empty, and nothing in it is overwritten");
     place.fails("demo --once --rows 5", 2, "--rows must be a whole number of at least");
 }
@@ -123,10 +123,10 @@ fn a_closed_standard_output_is_not_a_failure() {
             .spawn()
             .expect("the program runs");
         drop(child.stdout.take());
-        let mut told = String::new();
-        child.stderr.take().expect("a pipe").read_to_string(&mut told).expect("text");
+        let mut output = String::new();
+        child.stderr.take().expect("a pipe").read_to_string(&mut output).expect("text");
         let status = child.wait().expect("it ends");
-        assert!(told.is_empty() && status.code() == Some(0), "{arguments:?}: {status:?} {told}");
+        assert!(output.is_empty() && status.code() == Some(0), "{arguments:?}: {status:?} {output}");
     }
     let output = sage(["help", "demo"]);
     assert!(crate::stdout(&output).contains("--once") && stderr(&output).is_empty());

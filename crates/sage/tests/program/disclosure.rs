@@ -134,13 +134,13 @@ fn no_route_shows_a_release_before_its_interval_is_over() {
     }
     let this = seconds() / length;
     // Zoe has a role in another stream, and her pipelines name what she must not know of yet.
-    let rival = |name: &str| {
+    let challenger = |name: &str| {
         pipeline(&place)
             .replace("stream = \"taxi\"", "stream = \"small\"")
             .replace("target = 0.02", &format!("better_than = \"{name}\""))
     };
     let names = ["taxi-duration@2", "taxi-duration@fresh", "taxi-duration@champion", "taxi-withdrawn@1"];
-    let pipelines: Vec<String> = names.map(rival).to_vec();
+    let pipelines: Vec<String> = names.map(challenger).to_vec();
     let seen = || [&carl, &zoe].map(|caller| walk(&serving, caller, &pipelines));
     let before = seen();
     assert!(before[0].len() > 80, "{}", before[0].len());

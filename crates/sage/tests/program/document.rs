@@ -21,7 +21,7 @@ fn run_examples(document: &str) -> String {
         let Some(command) = line.strip_prefix("$ sage ").filter(|_| inside) else { continue };
         let mut command = command.to_owned();
         while command.ends_with('\\') {
-            let more = lines.next().expect("a continued line goes on");
+            let more = lines.next().expect("a continued line has a next line");
             result += more;
             result.push('\n');
             command.truncate(command.len() - 1);

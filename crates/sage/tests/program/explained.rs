@@ -3,8 +3,8 @@
 use crate::place::{Place, project};
 
 /// The lines that begin with `or`.
-fn others(told: &str) -> Vec<String> {
-    told.lines().filter_map(|line| line.strip_prefix("  or    ")).map(str::to_owned).collect()
+fn others(output: &str) -> Vec<String> {
+    output.lines().filter_map(|line| line.strip_prefix("  or    ")).map(str::to_owned).collect()
 }
 
 fn kinds(place: &Place, run: u64) -> Vec<String> {
@@ -66,8 +66,8 @@ fn every_limit_that_blocks_a_run_is_named() {
         place.variant("examples/speed.toml", "one.toml", &changes);
         let text = std::fs::read_to_string(place.path("one.toml")).expect("a pipeline");
         std::fs::write(place.path("one.toml"), format!("{text}\n{rest}")).expect("a file");
-        let told = place.run("submit one.toml --wait --as mia");
-        assert_eq!(told.code, Some(11), "{name}: {}", told.err);
+        let output = place.run("submit one.toml --wait --as mia");
+        assert_eq!(output.code, Some(11), "{name}: {}", output.err);
         let lines = others(&place.good(&format!("explain {number}")));
         assert_eq!(lines.len(), wanted.len() + 1, "{name}: {lines:?}");
         for (line, key) in lines.iter().zip(wanted) {

@@ -87,12 +87,12 @@ fn next(state: &mut u64) -> usize {
 
 fn check(arguments: &[String], name: &str) {
     let output = sage(arguments);
-    let told = stderr(&output);
+    let message = stderr(&output);
     let code = output.status.code();
-    assert!(matches!(code, Some(0..=2)), "{name}: {arguments:?} ended with {code:?}\n{told}");
-    assert!(!told.contains("panicked"), "{name}: {arguments:?}\n{told}");
-    assert_eq!(code == Some(0), told.is_empty(), "{name}: {arguments:?}\n{told}");
-    assert!(!told.contains('\u{1b}'), "{name}: an escape reached the terminal");
+    assert!(matches!(code, Some(0..=2)), "{name}: {arguments:?} ended with {code:?}\n{message}");
+    assert!(!message.contains("panicked"), "{name}: {arguments:?}\n{message}");
+    assert_eq!(code == Some(0), message.is_empty(), "{name}: {arguments:?}\n{message}");
+    assert!(!message.contains('\u{1b}'), "{name}: an escape reached the terminal");
 }
 
 #[test]

@@ -66,9 +66,9 @@ pub(crate) fn rows(first: u32) -> String {
 
 /// The output of the independent auditor, `tools/audit.py`, for a folder.
 pub(crate) fn audited(folder: &Path) -> (bool, String) {
-    let told =
+    let output =
         Command::new("python3").arg(project().join("tools/audit.py")).arg(folder).output().expect("python3 runs");
-    (told.status.success(), String::from_utf8_lossy(&told.stdout).into_owned())
+    (output.status.success(), String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
 #[test]
@@ -263,9 +263,9 @@ fn a_directory_has_a_format_and_unknown_ones_are_refused() {
         let script = format!(
             "import sqlite3; c = sqlite3.connect('sage-data/log.db'); c.execute('PRAGMA user_version = {format}')"
         );
-        let told =
+        let output =
             Command::new("python3").args(["-c", &script]).current_dir(place.path("")).status().expect("python3 runs");
-        assert!(told.success());
+        assert!(output.success());
         let before = std::fs::read(place.path("sage-data/log.db")).expect("a log");
         place.fails("migrate", 1, said);
         place.fails("runs", 1, said);
@@ -315,8 +315,8 @@ fn a_login_is_tried_kept_for_its_owner_and_used_where_there_is_no_directory() {
     let unreachable = place.with_input("login http://127.0.0.1:9", &mia);
     assert_eq!(unreachable.code, Some(69), "{}", unreachable.err);
     assert_eq!(place.with_input("login nowhere", &mia).code, Some(2));
-    let told = place.with_input(&format!("login {address}/"), &format!("{mia}\n"));
-    assert_eq!((told.code, told.out.contains("logged in")), (Some(0), true), "{}", told.err);
+    let output = place.with_input(&format!("login {address}/"), &format!("{mia}\n"));
+    assert_eq!((output.code, output.out.contains("logged in")), (Some(0), true), "{}", output.err);
     let kept = place.path("settings/sage/login.json");
     #[cfg(unix)]
     assert_eq!(
@@ -352,9 +352,9 @@ fn a_login_is_tried_kept_for_its_owner_and_used_where_there_is_no_directory() {
 fn settings_come_from_flags_then_the_environment_then_a_file() {
     let place = small_place();
     let origin = |command: &mut Command| {
-        let told = command.output().expect("runs");
-        assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-        let list: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+        let output = command.output().expect("runs");
+        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        let list: Value = serde_json::from_slice(&output.stdout).expect("JSON");
         let dir = list.as_array().expect("a list").iter().find(|one| one["setting"] == "dir").expect("dir").clone();
         (dir["value"].as_str().unwrap_or_default().to_owned(), dir["origin"].as_str().unwrap_or_default().to_owned())
     };
@@ -392,12 +392,12 @@ fn shells_complete_every_command() {
 fn logs_show_the_steps_of_a_run() {
     let (place, stored) = Place::with_rides("20_000");
     place.run("submit examples/speed.toml --wait --as mia");
-    let told = place.good("logs 1 --as mia");
-    assert!(told.contains("attempt-chosen") && told.contains("epsilon"), "{told}");
+    let output = place.good("logs 1 --as mia");
+    assert!(output.contains("attempt-chosen") && output.contains("epsilon"), "{output}");
     let object = place.json("logs 1 --as mia");
     assert_eq!((&object["run"], &object["printed"]), (&json!(1), &json!([])));
     assert!(object["steps"].as_array().is_some_and(|steps| steps.len() >= 3), "{object}");
-    assert!(!told.contains(&stored.to_string()));
+    assert!(!output.contains(&stored.to_string()));
     place.fails("logs 9 --as mia", 14, "there is no run 9");
 }
 

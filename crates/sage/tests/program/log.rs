@@ -23,7 +23,7 @@ fn events_are_filtered_and_exported() {
     let serving = Serving::start(&place);
     let all = lines(&serving.get("/v1/log", mia));
     let length = place.good("audit log --json").lines().count();
-    assert_eq!(all.len(), length, "somebody of the only stream sees every event");
+    assert_eq!(all.len(), length, "a member of the only stream sees every event");
     let numbers: Vec<u64> = all.iter().filter_map(|event| event["number"].as_u64()).collect();
     assert_eq!(numbers, (0..length as u64).collect::<Vec<u64>>());
     let kinds = |kind: &str| all.iter().filter(|event| event["kind"] == kind).count();

@@ -73,5 +73,5 @@ fn answer(line: &str) -> serde_json::Value {
 
 /// A number of a result.
 fn number(answer: &serde_json::Value, key: &str) -> f64 {
-    answer[key].as_f64().unwrap_or_else(|| panic!("{key} is no number in {answer}"))
+    answer[key].as_f64().unwrap_or_else(|| panic!("{key} is not a number in {answer}"))
 }

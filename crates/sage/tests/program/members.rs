@@ -48,8 +48,8 @@ fn the_command_line_checks_membership_of_contexts() {
     write("open.toml", &file(&[("members = [\"max\"]\n", "")]));
     place.fails("stream create open.toml --as ada", 1, "context \"south\" names no members");
     write("both.toml", &file(&[("members = [\"max\"]", "members = [\"max\", \"mia\"]")]));
-    let told = place.fails("stream create both.toml --as ada", 1, "\"mia\" cannot be a member of context \"south\"");
-    assert!(told.contains("[policy.joint]"), "{told}");
+    let message = place.fails("stream create both.toml --as ada", 1, "\"mia\" cannot be a member of context \"south\"");
+    assert!(message.contains("[policy.joint]"), "{message}");
     write("slip.toml", &file(&[("members = [\"max\"]", "members = [\"maks\"]")]));
     place.fails("stream create slip.toml --as ada", 1, "`members` are ML engineers under [access]; \"maks\" is not");
     write("small.toml", &file(&[]));
@@ -61,8 +61,8 @@ fn the_command_line_checks_membership_of_contexts() {
     write("south.toml", &of_south());
     let query = "query small 'SELECT count(*)' --all --epsilon 0.1";
     for line in ["plan south.toml", "submit south.toml --wait", &format!("{query} --context south")] {
-        let told = place.fails(&format!("{line} --as mia"), 13, "\"mia\" is not a member of context \"south\"");
-        assert!(told.contains("nothing was charged"), "{told}");
+        let message = place.fails(&format!("{line} --as mia"), 13, "\"mia\" is not a member of context \"south\"");
+        assert!(message.contains("nothing was charged"), "{message}");
     }
     for line in ["plan count.toml", "submit count.toml --wait", query] {
         place.fails(&format!("{line} --as eve"), 13, "\"eve\" is not a member of any context");

@@ -46,10 +46,10 @@ fn state_bounds(place: &Place) {
 fn a_newcomer_gets_from_a_csv_to_a_released_number() {
     let place = Place::new();
     write_rides(&place);
-    let told = place.good("init --from rides.csv --as ada");
-    assert!(told.contains("3 places in sage-data/stream.toml are marked \"?\""), "{told}");
-    let next: Vec<&str> = told.lines().filter_map(|line| line.trim().strip_prefix("sage ")).collect();
-    assert_eq!(next.len(), 3, "{told}");
+    let printed = place.good("init --from rides.csv --as ada");
+    assert!(printed.contains("3 places in sage-data/stream.toml are marked \"?\""), "{printed}");
+    let next: Vec<&str> = printed.lines().filter_map(|line| line.trim().strip_prefix("sage ")).collect();
+    assert_eq!(next.len(), 3, "{printed}");
     let stream = std::fs::read_to_string(place.path("sage-data/stream.toml")).expect("the file");
     assert!(stream.contains("type = \"time\"") && stream.contains("time = \"at\""), "{stream}");
     assert!(!stream.contains("card") && !stream.contains("2026"), "something of a row is in the file: {stream}");
@@ -63,7 +63,7 @@ fn a_newcomer_gets_from_a_csv_to_a_released_number() {
     place.good(next[0]);
     place.good(next[1]);
     place.good(&next[2].replace("TIME", "2026-04-01"));
-    let then = told.lines().last().and_then(|line| line.split("sage ").nth(1)).expect("a last command");
+    let then = printed.lines().last().and_then(|line| line.split("sage ").nth(1)).expect("a last command");
     let submit = then.replace(" --wait", "");
     place.good(&submit);
     // One process watches while another works.
@@ -89,21 +89,21 @@ fn a_newcomer_gets_from_a_csv_to_a_released_number() {
 #[test]
 fn a_directory_without_a_file_is_a_sample_that_works_and_parquet_has_types() {
     let place = Place::new();
-    let told = place.good("init city --name trips --as ada");
-    assert!(told.contains("is a sample") && told.contains("--dir city --as ada"), "{told}");
+    let printed = place.good("init city --name trips --as ada");
+    assert!(printed.contains("is a sample") && printed.contains("--dir city --as ada"), "{printed}");
     place.good("stream create city/stream.toml --dir city --as ada");
     assert!(place.good("stream show trips --dir city").contains("trips"));
     place.good("plan city/pipeline.toml --dir city --as ada");
     place.good("generate taxi --rows 2_000 --start 2026-01-01 --out rides");
     let file = place.path("rides").read_dir().expect("files").flatten().map(|entry| entry.path());
     let file = file.filter(|path| path.extension().is_some_and(|kind| kind == "parquet")).min().expect("a file");
-    let told = place.good(&format!("init taxi --from {} --name taxi --as ada", file.display()));
+    let printed = place.good(&format!("init taxi --from {} --name taxi --as ada", file.display()));
     let stream = std::fs::read_to_string(place.path("taxi/stream.toml")).expect("the file");
     for part in ["name = \"airport\"\ntype = \"boolean\"", "name = \"vendor\"\ntype = \"integer\"", "time = \"pickup\""]
     {
         assert!(stream.contains(part), "{part}: {stream}");
     }
-    assert!(told.contains("are marked") && !stream.contains("type = \"?\""), "{told}{stream}");
+    assert!(printed.contains("are marked") && !stream.contains("type = \"?\""), "{printed}{stream}");
     std::fs::write(place.path("no.ndjson"), "{\"a\": 1}\n").expect("written");
     place.fails("init other --from no.ndjson --as ada", 1, "it has no header");
     place.fails("init other --from nowhere.csv --as ada", 1, "cannot be read");
@@ -128,8 +128,8 @@ fn watching_ends_with_the_runs_own_code() {
         early.err
     );
     place.good("work");
-    let told = place.fails("watch 1", 11, "run 1 is out of attempts");
-    assert!(told.contains("sage explain 1"), "{told}");
+    let printed = place.fails("watch 1", 11, "run 1 is out of attempts");
+    assert!(printed.contains("sage explain 1"), "{printed}");
     place.good("submit examples/speed.toml --as mia");
     place.good("cancel 2 --as mia");
     place.fails("watch 2", 1, "run 2 is cancelled");

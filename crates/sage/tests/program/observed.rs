@@ -86,7 +86,7 @@ fn spans_and_lines_tell_of_routes_and_attempts_and_of_no_row() {
     assert!(field(attempt, "sage.outcome")["stringValue"].is_string(), "{attempt}");
     for end in ["startTimeUnixNano", "endTimeUnixNano"] {
         let time: u64 = attempt[end].as_str().and_then(|text| text.parse().ok()).expect("a time");
-        assert_eq!(time % 2_000_000_000, 0, "an attempt is told in ticks: {attempt}");
+        assert_eq!(time % 2_000_000_000, 0, "an attempt is reported in disclosure intervals: {attempt}");
     }
     drop(serving);
     let said = std::fs::read_to_string(place.path("talk.txt")).expect("what it said");
@@ -98,6 +98,6 @@ fn spans_and_lines_tell_of_routes_and_attempts_and_of_no_row() {
     let spans = Value::Array(spans).to_string();
     let secret = mia.rsplit('_').next().expect("a secret").to_owned();
     for leak in [stored.to_string(), "150000".to_owned(), secret, "word".to_owned()] {
-        assert!(!said.contains(&leak) && !spans.contains(&leak), "{leak} is told");
+        assert!(!said.contains(&leak) && !spans.contains(&leak), "{leak} is shown");
     }
 }

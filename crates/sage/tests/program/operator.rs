@@ -10,9 +10,9 @@ use crate::server::{SMALL, pipeline, token};
 
 /// The value and the origin of a setting in `config show`.
 fn shown(command: &mut std::process::Command, name: &str) -> (String, String) {
-    let told = command.output().expect("runs");
-    assert!(told.status.success(), "{}", String::from_utf8_lossy(&told.stderr));
-    let list: Value = serde_json::from_slice(&told.stdout).expect("JSON");
+    let output = command.output().expect("runs");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let list: Value = serde_json::from_slice(&output.stdout).expect("JSON");
     let one = list.as_array().and_then(|list| list.iter().find(|one| one["setting"] == name)).cloned();
     let one = one.unwrap_or_else(|| panic!("no {name} in {list}"));
     let text = |key: &str| one[key].as_str().unwrap_or_default().to_owned();
@@ -89,8 +89,8 @@ fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
     let (place, _) = Place::with_rides("60_000");
     let submit = "submit examples/duration.toml --as mia";
     for line in ["plan examples/duration.toml --as mia --attempt-memory 1", &format!("{submit} --attempt-memory 1")] {
-        let told = place.fails(line, 1, "million bytes of memory and the limit is 1");
-        assert!(told.contains("--attempt-memory"), "{told}");
+        let output = place.fails(line, 1, "million bytes of memory and the limit is 1");
+        assert!(output.contains("--attempt-memory"), "{output}");
     }
     assert_eq!(place.json("runs"), json!([]), "nothing was submitted");
     place.good("plan examples/duration.toml --as mia --attempt-memory 4000");

@@ -94,10 +94,10 @@ impl Place {
         drop(child.stdin.take().expect("a pipe").write_all(input.as_bytes()));
         let output = child.wait_with_output().expect("an end");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
-        let told = CommandOutput { out: text(output.stdout), err: text(output.stderr), code: output.status.code() };
-        assert!(!told.err.contains("panicked"), "sage {line}: {}", told.err);
-        *self.said.borrow_mut() += &format!("{}{}", told.out, told.err);
-        told
+        let output = CommandOutput { out: text(output.stdout), err: text(output.stderr), code: output.status.code() };
+        assert!(!output.err.contains("panicked"), "sage {line}: {}", output.err);
+        *self.said.borrow_mut() += &format!("{}{}", output.out, output.err);
+        output
     }
 
     pub(crate) fn run(&self, line: &str) -> CommandOutput {
@@ -106,9 +106,9 @@ impl Place {
 
     /// The standard output of a command that must succeed.
     pub(crate) fn good(&self, line: &str) -> String {
-        let told = self.run(line);
-        assert_eq!(told.code, Some(0), "sage {line}: {}{}", told.out, told.err);
-        told.out
+        let output = self.run(line);
+        assert_eq!(output.code, Some(0), "sage {line}: {}{}", output.out, output.err);
+        output.out
     }
 
     /// The standard output of a command that must succeed, as JSON.
@@ -118,9 +118,9 @@ impl Place {
 
     /// Runs a command that must fail with this code and this text. Returns its standard error.
     pub(crate) fn fails(&self, line: &str, code: i32, said: &str) -> String {
-        let told = self.run(line);
-        assert_eq!(told.code, Some(code), "sage {line}: {}{}", told.out, told.err);
-        assert!(told.err.contains(said), "sage {line}: expected {said:?} in\n{}", told.err);
-        told.err
+        let output = self.run(line);
+        assert_eq!(output.code, Some(code), "sage {line}: {}{}", output.out, output.err);
+        assert!(output.err.contains(said), "sage {line}: expected {said:?} in\n{}", output.err);
+        output.err
     }
 }

@@ -34,11 +34,11 @@ fn a_client_hears_how_far_an_attempt_is() {
     let text = std::fs::read_to_string(place.path("long.toml")).expect("a pipeline");
     let submitted = serving.with_token("POST", "/v1/runs", &mia, &text);
     assert_eq!(submitted.status, 201, "{}", submitted.body);
-    let (began, mut told, mut while_running) = (Instant::now(), Vec::<Value>::new(), false);
-    while told.last().is_none_or(|one| one["stage"] != "releasing") {
-        assert!(began.elapsed() < Duration::from_secs(90), "the attempt does not end: {told:?}");
+    let (began, mut events, mut while_running) = (Instant::now(), Vec::<Value>::new(), false);
+    while events.last().is_none_or(|one| one["stage"] != "releasing") {
+        assert!(began.elapsed() < Duration::from_secs(90), "the attempt does not end: {events:?}");
         let mut line = String::new();
-        assert!(heard.read_line(&mut line).expect("a line") > 0, "the events ended: {told:?}");
+        assert!(heard.read_line(&mut line).expect("a line") > 0, "the events ended: {events:?}");
         let Some(data) = line.strip_prefix("data: ") else { continue };
         let one: Value = serde_json::from_str(data).expect("JSON");
         if one["kind"] != "progress" {
@@ -47,15 +47,15 @@ fn a_client_hears_how_far_an_attempt_is() {
         if one["percent"].as_u64().is_some_and(|percent| percent < 50) && !while_running {
             while_running = serving.good("GET", "/v1/runs/1", &mia, "")["over"] == false;
         }
-        told.push(one);
+        events.push(one);
     }
-    assert!(while_running, "what was told came after the end: {told:?}");
-    let mut order: Vec<&str> = told.iter().filter_map(|one| one["stage"].as_str()).collect();
+    assert!(while_running, "progress was reported after the end: {events:?}");
+    let mut order: Vec<&str> = events.iter().filter_map(|one| one["stage"].as_str()).collect();
     order.dedup();
-    assert_eq!(order, ["charged", "reading", "training", "validating", "releasing"], "{told:?}");
-    let percents: Vec<u64> = told.iter().filter_map(|one| one["percent"].as_u64()).collect();
+    assert_eq!(order, ["charged", "reading", "training", "validating", "releasing"], "{events:?}");
+    let percents: Vec<u64> = events.iter().filter_map(|one| one["percent"].as_u64()).collect();
     assert_eq!(percents, [0, 10, 20, 30, 40, 50, 60, 70, 80, 90], "tenths, each once");
-    for one in &told {
+    for one in &events {
         assert_eq!((&one["stream"], &one["run"], &one["attempt"]), (&"taxi".into(), &1.into(), &1.into()), "{one}");
         assert!(one["time"].as_str().is_some_and(|time| time.ends_with('Z')), "{one}");
         assert!(!one.to_string().contains(&stored.to_string()), "{one}");
@@ -64,7 +64,7 @@ fn a_client_hears_how_far_an_attempt_is() {
     assert_eq!(serving.with_token("POST", "/v1/runs", &mia, COUNT).status, 201);
     let mut all = String::new();
     while !all.contains("event: released") {
-        assert!(began.elapsed() < Duration::from_secs(120), "the release is not told: {all}");
+        assert!(began.elapsed() < Duration::from_secs(120), "the release is not reported: {all}");
         assert!(outside.read_line(&mut all).expect("a line") > 0, "the events ended: {all}");
     }
     assert!(!all.contains("progress") && !all.contains("percent"), "{all}");

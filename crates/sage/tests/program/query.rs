@@ -255,8 +255,8 @@ fn the_cost_in_the_ledger_is_shown_beside_the_requested_cost() {
     let said = place.good(&format!("{asked} --plan"));
     let line = said.lines().find(|line| line.starts_with("  each ")).expect("a line that says what each block loses");
     assert!(line.contains(" at delta 1e-6, as the ledger counts; asked for was epsilon 0.5 at delta 1e-9"), "{said}");
-    let told = place.run(asked);
-    assert_eq!(told.err.trim(), line.trim().replacen("each      ", "charged to each block: ", 1), "{}", told.err);
+    let output = place.run(asked);
+    assert_eq!(output.err.trim(), line.trim().replacen("each      ", "charged to each block: ", 1), "{}", output.err);
     let found = place.json(asked);
     assert_eq!((&found["epsilon"], &found["asked"]), (&plan["epsilon"], &plan["asked"]));
     let exact = place.good("query rides 'SELECT count(*)' --last 2 --error 1000 --plan --as mia");
@@ -308,12 +308,12 @@ fn queries_that_cannot_be_private_are_refused_without_a_charge() {
     let place = world("renyi");
     let before = place.json("budget rides");
     for (sql, said) in REFUSED {
-        let told =
+        let output =
             place.command(&["query", "rides", sql, "--epsilon", "1", "--all", "--as", "mia"]).output().expect("runs");
-        let err = String::from_utf8_lossy(&told.stderr).into_owned();
-        assert_eq!(told.status.code(), Some(1), "{sql}: {err}");
+        let err = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(1), "{sql}: {err}");
         assert!(err.contains(said), "{sql}: expected {said:?} in\n{err}");
-        assert!(told.stdout.is_empty() && !err.contains("secretword") && !err.contains("panicked"), "{sql}: {err}");
+        assert!(output.stdout.is_empty() && !err.contains("secretword") && !err.contains("panicked"), "{sql}: {err}");
     }
     assert_eq!(place.json("budget rides"), before, "a refusal charges nothing");
 }
@@ -387,8 +387,8 @@ fn every_example_of_the_page_has_its_printed_result() {
     let examples = examples(&document);
     assert!(examples.len() >= 6, "the page has examples");
     for (command, answer) in examples {
-        let told = place.run(&command);
-        let said = format!("{}{}", told.out, told.err);
+        let output = place.run(&command);
+        let said = format!("{}{}", output.out, output.err);
         if std::env::var_os("UPDATE_DOCUMENTS").is_some() {
             document =
                 document.replace(&format!("$ sage {command}\n{answer}```"), &format!("$ sage {command}\n{said}```"));

@@ -43,7 +43,7 @@ fn invalid_pipelines_are_refused_before_a_charge() {
     ] {
         place.fails(line, code, said);
     }
-    assert!(!place.said.borrow().contains(&stored.to_string()), "somebody told how many rows there are");
+    assert!(!place.said.borrow().contains(&stored.to_string()), "the output contains the number of rows");
 }
 
 /// A pipeline that needs more blocks than there are is accepted and waits; `--wait` returns exit code 12.
@@ -52,9 +52,9 @@ fn a_run_without_blocks_to_pay_with_waits() {
     let (place, _) = Place::with_rides("60_000");
     place.variant("examples/duration.toml", "long.toml", &[("min = \"12h\"", "min = \"90d\"")]);
     assert!(place.good("plan long.toml --as mia").contains("not yet: it waits until 2160 blocks admit it"));
-    let told = place.run("submit long.toml --wait --as mia");
-    assert_eq!((told.out.as_str(), told.code), ("1\n", Some(12)), "{}", told.err);
-    assert!(told.err.contains("waits: it needs 2160 blocks with epsilon "), "{}", told.err);
+    let output = place.run("submit long.toml --wait --as mia");
+    assert_eq!((output.out.as_str(), output.code), ("1\n", Some(12)), "{}", output.err);
+    assert!(output.err.contains("waits: it needs 2160 blocks with epsilon "), "{}", output.err);
     let why = place.json("explain 1");
     assert_eq!((&why["status"], &why["over"]), (&"waiting".into(), &false.into()), "{why}");
     assert_eq!(why["waits_for"]["blocks"], 2160);
@@ -71,9 +71,9 @@ fn a_run_that_gives_up_has_hints() {
     let (place, _) = Place::with_rides("60_000");
     let changes = [("target = 0.02", "target = 0.000001"), ("[validate]", "[adapt]\nattempts = 1\n[validate]")];
     place.variant("examples/duration.toml", "hopeless.toml", &changes);
-    let told = place.run("submit hopeless.toml --wait --as mia");
-    assert_eq!(told.code, Some(11), "{}", told.err);
-    assert!(told.err.contains("run 1 ended without a verdict: out of attempts"), "{}", told.err);
+    let output = place.run("submit hopeless.toml --wait --as mia");
+    assert_eq!(output.code, Some(11), "{}", output.err);
+    assert!(output.err.contains("run 1 ended without a verdict: out of attempts"), "{}", output.err);
     let why = place.good("explain 1");
     assert!(why.contains("retry") && why.contains("raise attempts in [adapt]"), "{why}");
     place.fails("models show taxi-duration", 14, "there is no release");

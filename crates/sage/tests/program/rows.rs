@@ -77,8 +77,8 @@ fn world() -> TempDir {
 fn a_stream_is_fed_sealed_shown_and_examined() {
     let world = world();
     let folder = world.path();
-    let fed = json(folder, &["ingest", "rides", "rides.csv", "--as", "dan", "--json"]);
-    assert_eq!((fed["stored"].as_u64(), fed["taken"].as_bool()), (Some(ROWS as u64), Some(true)));
+    let ingested = json(folder, &["ingest", "rides", "rides.csv", "--as", "dan", "--json"]);
+    assert_eq!((ingested["stored"].as_u64(), ingested["taken"].as_bool()), (Some(ROWS as u64), Some(true)));
     let again = json(folder, &["ingest", "rides", "rides.csv", "--as", "dan", "--json"]);
     assert_eq!(again["taken"].as_bool(), Some(false));
     good(folder, &["blocks", "rides", "--do", "seal", "--before", "2026-02-02", "--as", "dan"]);

@@ -10,12 +10,12 @@ use crate::story::documented;
 fn a_simulation_prints_text_json_and_plots() {
     let place = Place::new();
     let line = "simulate --blocks 60 --rate 0.5 --seeds 2 --scheduler even-split --scheduler pack";
-    let told = place.run(&format!("{line} --svg year.svg"));
-    assert_eq!(told.code, Some(0), "{}", told.err);
+    let output = place.run(&format!("{line} --svg year.svg"));
+    assert_eq!(output.code, Some(0), "{}", output.err);
     for part in ["even-split", "pack", "frugal", "conserve", "slowest tenth", "used up", "0.5 pipelines a block"] {
-        assert!(told.out.contains(part), "{part:?} is missing in\n{}", told.out);
+        assert!(output.out.contains(part), "{part:?} is missing in\n{}", output.out);
     }
-    assert!(told.out.lines().all(|line| line.chars().count() <= 140), "{}", told.out);
+    assert!(output.out.lines().all(|line| line.chars().count() <= 140), "{}", output.out);
     let picture = std::fs::read_to_string(place.path("year.svg")).expect("the picture");
     assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>"), "{picture}");
     assert_eq!(picture.matches("<polyline").count(), 12, "three pictures of four lines");
@@ -25,7 +25,7 @@ fn a_simulation_prints_text_json_and_plots() {
     documented(&ways[0]);
     assert_eq!(ways.len(), 4);
     for way in ways {
-        let number = |key: &str| way[key].as_u64().unwrap_or_else(|| panic!("{key} is no number in {way}"));
+        let number = |key: &str| way[key].as_u64().unwrap_or_else(|| panic!("{key} is not a number in {way}"));
         assert_eq!(number("came"), number("released") + number("gave_up") + number("waiting"), "{way}");
         assert_eq!(way["came"], ways[0]["came"], "the same seeds bring the same pipelines");
         let after = way["after_each_block"]["released"].as_array().expect("a list");

@@ -19,10 +19,10 @@ fn rides_become_a_model_that_predicts() {
     assert!(place.good("plan examples/duration.toml --as mia").contains("reads 12 blocks"));
     assert!(place.good("runs").contains("no run yet"), "a plan is no run");
 
-    let told = place.run("submit examples/duration.toml --wait --as mia");
-    assert_eq!((told.out.as_str(), told.code), ("1\n", Some(0)), "{}", told.err);
-    assert!(told.err.contains("run 1 (taxi-duration), attempt 1: epsilon "), "{}", told.err);
-    assert!(told.err.contains(": accept: the mean loss"), "{}", told.err);
+    let output = place.run("submit examples/duration.toml --wait --as mia");
+    assert_eq!((output.out.as_str(), output.code), ("1\n", Some(0)), "{}", output.err);
+    assert!(output.err.contains("run 1 (taxi-duration), attempt 1: epsilon "), "{}", output.err);
+    assert!(output.err.contains(": accept: the mean loss"), "{}", output.err);
     let why = place.good("explain 1");
     for said in ["accepted", "attempt 1", "against a target of mean squared error of at most 0.02", "hour=2026-01-0"] {
         assert!(why.contains(said), "{said}: {why}");
@@ -49,7 +49,7 @@ fn rides_become_a_model_that_predicts() {
     assert!(place.good("models list").contains("withdrawn: outdated"));
     assert!(place.good("doctor").contains("nothing is wrong"));
     let said = place.said.borrow();
-    assert!(!said.contains(&stored.to_string()), "somebody told how many rows there are");
+    assert!(!said.contains(&stored.to_string()), "the output contains the number of rows");
 }
 
 #[test]
@@ -65,8 +65,8 @@ fn predictions_read_two_formats_and_name_invalid_rows() {
         r#"{"pickup": 1793662800, "distance": 12, "payment": "cash"}"#,
         r#"{"pickup": "1793642400", "distance": "0.8", "payment": null}"#,
     ];
-    let told = place.with_input("predict taxi-duration - --json", &lines.join("\n"));
-    let found: Value = serde_json::from_str(&told.out).expect("JSON");
+    let output = place.with_input("predict taxi-duration - --json", &lines.join("\n"));
+    let found: Value = serde_json::from_str(&output.out).expect("JSON");
     assert_eq!(found["model"], "taxi-duration@1");
     let second: Vec<f64> = found["predictions"].as_array().expect("a list").iter().filter_map(Value::as_f64).collect();
     assert_eq!(second, numbers, "both formats say the same");
@@ -83,12 +83,12 @@ fn predictions_read_two_formats_and_name_invalid_rows() {
         ("2026-11-02T08:15:00,,card", "row 2, column `distance`: it is empty"),
         ("2026-11-02T08:15:00", "line 3: the number of fields"),
     ] {
-        let told = place.with_input("predict taxi-duration", &format!("{header}{row}\n"));
-        assert_eq!(told.code, Some(1), "{row}");
-        assert!(told.err.contains(said) && told.err.contains("--columns"), "{row}: {}", told.err);
+        let output = place.with_input("predict taxi-duration", &format!("{header}{row}\n"));
+        assert_eq!(output.code, Some(1), "{row}");
+        assert!(output.err.contains(said) && output.err.contains("--columns"), "{row}: {}", output.err);
     }
-    let told = place.with_input("predict taxi-duration", "pickup,distance\n2026-11-02,1\n");
-    assert!(told.err.contains("the header lacks columns that the model needs: payment"), "{}", told.err);
+    let output = place.with_input("predict taxi-duration", "pickup,distance\n2026-11-02,1\n");
+    assert!(output.err.contains("the header lacks columns that the model needs: payment"), "{}", output.err);
     assert!(place.with_input("predict taxi-duration", "").err.contains("the input is empty"));
     place.fails("predict taxi-fare", 14, "there is no release \"taxi-fare\"");
     place.fails("models show taxi-duratoin@1", 14, "did you mean taxi-duration?");

@@ -28,28 +28,28 @@ fn a_release_is_shown_outside_when_its_tick_is_over() {
     let serving = Serving::from(place.command(&flags));
     assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &pipeline(&place)).status, 201);
     let heard = serving.hear(&mia, "0", "\"release\":\"taxi-duration\"");
-    let told = heard.lines().rev().find_map(|line| line.strip_prefix("data: ")).expect("an event");
-    let told: serde_json::Value = serde_json::from_str(told).expect("JSON");
-    let made = second_of_day(told["time"].as_str().expect("a time"));
+    let event = heard.lines().rev().find_map(|line| line.strip_prefix("data: ")).expect("an event");
+    let event: serde_json::Value = serde_json::from_str(event).expect("JSON");
+    let made = second_of_day(event["time"].as_str().expect("a time"));
     // Users with a role see it at once, on every route.
     assert_eq!(serving.get("/v1/releases/taxi-duration", &mia).status, 200);
     let (began, mut held_back) = (Instant::now(), 0);
-    let doors = [
+    let routes = [
         "/v1/releases/taxi-duration",
         "/v1/releases/taxi-duration/1/files/MLmodel",
         "/v2/models/taxi-duration/ready",
         "/releases/taxi-duration/1",
         "/api/2.0/mlflow/registered-models/get?name=taxi-duration",
     ];
-    for (turn, door) in doors.iter().cycle().enumerate() {
+    for (turn, route) in routes.iter().cycle().enumerate() {
         assert!(began.elapsed() < Duration::from_secs(60), "it is never shown");
         let who = if turn % 2 == 0 { &carl } else { &zoe };
-        let shown = serving.get(door, who).status == 200;
+        let shown = serving.get(route, who).status == 200;
         let lists = serving.get("/v1/releases", who).body.contains("taxi-duration");
         let boundary = now() / TICK_SECONDS * TICK_SECONDS;
         // The tick is a divisor of no day, but its boundaries are compared within one.
         let over = boundary % 86_400 > made || boundary % 86_400 + 43_200 < made;
-        assert!(over || !(shown || lists), "{door} shows it at {boundary} though it was made at {made}");
+        assert!(over || !(shown || lists), "{route} shows it at {boundary} though it was made at {made}");
         if shown && lists {
             break;
         }

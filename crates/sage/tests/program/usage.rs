@@ -62,9 +62,9 @@ const WRONG: &[(&str, &str)] = &[
 fn every_wrong_flag_is_named_with_what_is_allowed() {
     for (flags, message) in WRONG {
         let output = sage(words(&format!("account {flags} --delta 1e-6")));
-        let told = stderr(&output);
-        assert!(told.contains(message), "{flags}: expected {message:?}, got\n{told}");
-        assert!(told.starts_with("error: "), "{flags}: {told}");
+        let printed = stderr(&output);
+        assert!(printed.contains(message), "{flags}: expected {message:?}, got\n{printed}");
+        assert!(printed.starts_with("error: "), "{flags}: {printed}");
         assert_eq!(output.status.code(), Some(2), "{flags}");
         assert!(output.stdout.is_empty(), "{flags}: data on standard output");
     }

@@ -41,7 +41,7 @@ fn gaussian_has_its_distribution_and_no_other_sigma() {
         let counts = counts_by_edge(noise.iter().copied(), &edges);
         let fits = |factor: f64| chi_square_fits(&counts, &cells(&edges, cumulative(sigma * factor)));
         assert!(fits(1.0), "sigma {sigma}");
-        assert!(!fits(1.05) && !fits(0.95), "sigma {sigma} is not told from its neighbours");
+        assert!(!fits(1.05) && !fits(0.95), "sigma {sigma} is not distinguished from its neighbours");
     }
 }
 

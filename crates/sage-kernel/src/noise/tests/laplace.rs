@@ -38,7 +38,7 @@ fn laplace_has_its_distribution_and_no_other_scale() {
         let counts = counts_by_edge(noise.iter().copied(), &edges);
         let fits = |factor: f64| chi_square_fits(&counts, &cells(&edges, cumulative(scale * factor)));
         assert!(fits(1.0), "scale {scale}");
-        assert!(!fits(1.07) && !fits(0.93), "scale {scale} is not told from its neighbours");
+        assert!(!fits(1.07) && !fits(0.93), "scale {scale} is not distinguished from its neighbours");
     }
 }
 

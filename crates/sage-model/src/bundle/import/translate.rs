@@ -259,7 +259,7 @@ impl Translation<'_> {
         let name = name.ok_or_else(|| refused("one of its inputs is missing"))?;
         let known = self.known.get(*name).cloned();
         known.ok_or_else(|| {
-            refused("it looks at a value that nothing before it gives: nodes go in a circle, or one is missing")
+            refused("it reads a value that no node before it produces: the nodes form a cycle, or one is missing")
         })
     }
 

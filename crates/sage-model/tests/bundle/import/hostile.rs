@@ -180,7 +180,7 @@ fn circles_and_names_given_twice_are_refused() {
         "out",
         vec![],
     );
-    refused("circle", &circle, "node 1 (Add): it looks at a value that nothing before it gives");
+    refused("circle", &circle, "node 1 (Add): it reads a value that no node before it produces");
     let twice = plain().node("Relu", &["x"], "out", vec![]).node("Tanh", &["x"], "out", vec![]);
     refused("twice", &twice, "one name");
     let several =

@@ -141,7 +141,11 @@ impl Proposal {
                 ("category", vec![("categories", format!("[{OPEN}]"))], "or type = \"hashed\" if nobody can list them")
             }
             None if sounds_like_a_time(&column.name) => ("time", Vec::new(), "by its name; a CSV has no types"),
-            None => ("?", Vec::new(), "number, integer (both: min, max), category (categories), boolean, time, hashed or text"),
+            None => (
+                "?",
+                Vec::new(),
+                "number, integer (both: min, max), category (categories), boolean, time, hashed or text",
+            ),
         };
         Self { name: column.name.clone(), kind, keys, says }
     }

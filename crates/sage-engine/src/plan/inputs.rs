@@ -279,6 +279,7 @@ fn graph_column(column: &Column) -> Option<GraphColumn> {
             Domain::Time { first: span.0.div_euclid(1_000_000), last: (span.1 - 1).div_euclid(1_000_000) }
         }
         Kind::Category { categories, .. } => Domain::Text { categories: categories.clone() },
+        Kind::Hashed => Domain::Hashed,
         Kind::Text { .. } => return None,
     };
     let missing = if column.nullable { Missing::Possible } else { Missing::Never };

@@ -64,7 +64,7 @@ impl Keys {
                         format!("a time column cannot be a group key; {PUBLIC_KEYS}"),
                     ));
                 }
-                Some(Kind::Text { .. }) => {
+                Some(Kind::Text { .. } | Kind::Hashed) => {
                     let why = "the values of a text column are private; declare the column with type = \"category\" and \
                                its list";
                     return Err(PrivateQueryRefusal::new(name, why));

@@ -120,7 +120,7 @@ fn cast_span(inner: &Expr, file: &StreamFile) -> Result<Span, PrivateQueryRefusa
     match inner {
         Expr::Text(_) | Expr::Typed(..) => Ok(UNBOUNDED),
         Expr::Column(name) => match file.column(&name.name).map(|(_, column)| &column.kind) {
-            Some(Kind::Time { .. } | Kind::Category { .. } | Kind::Text { .. }) => Ok(UNBOUNDED),
+            Some(Kind::Time { .. } | Kind::Category { .. } | Kind::Text { .. } | Kind::Hashed) => Ok(UNBOUNDED),
             _ => value_span(inner, file).map(truncate_span),
         },
         _ => value_span(inner, file).map(truncate_span),
@@ -147,7 +147,7 @@ fn column_span(name: &Identifier, file: &StreamFile) -> Result<Span, PrivateQuer
             name,
             "a time is not a number; extract a part of it, as in extract(hour from ...)",
         )),
-        Kind::Category { .. } | Kind::Text { .. } => {
+        Kind::Category { .. } | Kind::Text { .. } | Kind::Hashed => {
             Err(PrivateQueryRefusal::new(name, "text is not a number; count its values with GROUP BY or WHERE"))
         }
     }

@@ -6,7 +6,7 @@
 use sage_model::formula::{Cell, Column, Domain, Missing};
 use serde_json::Value;
 
-use crate::stream::{format_time, parse_time};
+use crate::stream::{format_time, hash_text, parse_time};
 use crate::suggest::nearest;
 
 /// An input value.
@@ -64,6 +64,7 @@ pub fn allowed(column: &Column) -> String {
             instant(*last)
         ),
         Domain::Text { categories } => format!("one of {}", list_categories(categories)),
+        Domain::Hashed => "a text".to_owned(),
     };
     let null = if column.missing == Missing::Possible { ", or nothing" } else { "" };
     format!("{kind}{null}")
@@ -102,10 +103,21 @@ fn parse_cell(column: &Column, given: InputValue<'_>) -> Result<Cell, String> {
             }
             _ => None,
         },
+        Domain::Hashed => as_text(given).map(|text| Cell::Whole(hash_text(&text))),
     };
     found.ok_or_else(|| {
         format!("{} is not allowed; give {}{}", display_value(given), allowed(column), suggestion(column, given))
     })
+}
+
+/// The text of a value, as ingest writes integers and booleans.
+fn as_text(given: InputValue<'_>) -> Option<String> {
+    match given {
+        InputValue::Text(text) => Some(text.to_owned()),
+        InputValue::Whole(whole) => Some(whole.to_string()),
+        InputValue::Truth(truth) => Some(truth.to_string()),
+        InputValue::Null | InputValue::Number(_) | InputValue::Other => None,
+    }
 }
 
 fn as_number(given: InputValue<'_>) -> Option<f64> {

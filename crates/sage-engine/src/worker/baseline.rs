@@ -129,7 +129,7 @@ pub(crate) fn expression(whose: &str, column: &Column) -> Expression {
 fn cell(column: &Column, row: Row<'_>, index: usize) -> Cell {
     let found = match column.domain {
         Domain::Number { .. } => row.number(index).map(Cell::Number),
-        Domain::Whole { .. } => row.integer(index).map(Cell::Whole),
+        Domain::Whole { .. } | Domain::Hashed => row.integer(index).map(Cell::Whole),
         Domain::Truth => row.boolean(index).map(Cell::Truth),
         Domain::Time { .. } => row.number(index).map(|seconds| Cell::Whole(seconds.floor() as i64)),
         Domain::Text { .. } => row.text(index).map(|text| Cell::Text(text.to_owned())),

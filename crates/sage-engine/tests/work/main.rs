@@ -3,6 +3,7 @@
 mod adding_a_learner;
 mod city;
 mod evaluations;
+mod hashed;
 mod hints;
 mod kept;
 mod kill;

@@ -208,7 +208,7 @@ fn finite(source: &Feature, schema: &Schema) -> Feature {
 fn is_finite(formula: &Formula, schema: &Schema) -> bool {
     match formula {
         Formula::Column(name) => schema.column(name).is_some_and(|(_, column)| {
-            matches!(column.domain, Domain::Whole { .. }) && column.missing == Missing::Never
+            matches!(column.domain, Domain::Whole { .. } | Domain::Hashed) && column.missing == Missing::Never
         }),
         Formula::Number(_) | Formula::Part(..) | Formula::AsNumber(_) | Formula::Lookup(_) => true,
         _ => false,

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::graph::{Field, Graph};
 use super::onnx::OUTPUT;
 use super::tables;
-use crate::formula::{Column, Domain, Missing};
+use crate::formula::{Column, Domain, GREATEST_HASH, Missing};
 
 /// The facts on a model card. Budgets are decimal texts, as the ledger prints them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -169,6 +169,7 @@ fn described(column: &Column) -> (&'static str, String) {
         Domain::Truth => ("truth value", String::new()),
         Domain::Time { first, last } => ("seconds from 1970", format!("{first} to {last}")),
         Domain::Text { categories } => ("text", categories.join(", ")),
+        Domain::Hashed => ("hash of a text", format!("0 to {GREATEST_HASH}")),
     }
 }
 

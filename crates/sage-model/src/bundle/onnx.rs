@@ -31,7 +31,7 @@ pub(super) fn input_type(column: &Column) -> DataType {
     match (&column.domain, column.missing) {
         (Domain::Text { .. }, _) => DataType::String,
         (Domain::Truth, Missing::Never) => DataType::Bool,
-        (Domain::Whole { .. } | Domain::Time { .. }, Missing::Never) => DataType::Int64,
+        (Domain::Whole { .. } | Domain::Hashed | Domain::Time { .. }, Missing::Never) => DataType::Int64,
         _ => DataType::Double,
     }
 }

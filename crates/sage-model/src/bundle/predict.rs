@@ -225,7 +225,7 @@ fn gather<'a>(column: &Column, cells: impl Iterator<Item = &'a Cell>) -> Result<
                 })
                 .collect::<Result<_, _>>()?,
         ),
-        (Domain::Whole { .. } | Domain::Time { .. }, false) => Cells::Wholes(
+        (Domain::Whole { .. } | Domain::Hashed | Domain::Time { .. }, false) => Cells::Wholes(
             cells
                 .map(|cell| match cell {
                     Cell::Whole(whole) => Ok(*whole),

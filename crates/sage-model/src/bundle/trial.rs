@@ -7,7 +7,7 @@ use std::fmt;
 
 use super::graph::Graph;
 use super::predict::{PredictError, Predictor};
-use crate::formula::{Cell, Column, Domain, Missing, Schema};
+use crate::formula::{Cell, Column, Domain, GREATEST_HASH, Missing, Schema};
 
 /// The number of synthetic rows.
 const ROWS: u64 = 256;
@@ -91,6 +91,7 @@ fn cell(column: &Column, row: u64, drawn: u64) -> Cell {
             let whole = *low as f64 * (1.0 - share) + *high as f64 * share;
             Cell::Whole((whole as i64).clamp(*low, *high))
         }
+        Domain::Hashed => Cell::Whole((share * GREATEST_HASH as f64) as i64),
         Domain::Truth => Cell::Truth(share >= 0.5),
         Domain::Text { categories } => {
             // One index beyond the categories: an undeclared text.

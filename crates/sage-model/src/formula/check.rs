@@ -44,7 +44,7 @@ impl Formula {
         match self {
             Self::Column(name) => match schema.column(name) {
                 Some((_, column)) => Ok(match column.domain {
-                    Domain::Number { .. } | Domain::Whole { .. } => Kind::Number,
+                    Domain::Number { .. } | Domain::Whole { .. } | Domain::Hashed => Kind::Number,
                     Domain::Truth => Kind::Truth,
                     Domain::Time { .. } => Kind::Time,
                     Domain::Text { .. } => Kind::Text,

@@ -103,7 +103,7 @@ fn column(schema: &Schema, name: &str, row: &[Cell]) -> Cell {
         _ => None,
     };
     match (&column.domain, row.get(index)) {
-        (Domain::Number { .. } | Domain::Whole { .. }, _) => number.map_or(Cell::Null, Cell::Number),
+        (Domain::Number { .. } | Domain::Whole { .. } | Domain::Hashed, _) => number.map_or(Cell::Null, Cell::Number),
         (Domain::Time { .. }, _) => {
             let seconds = number.and_then(|seconds| calendar::part(super::tree::Part::Epoch, seconds));
             seconds.map_or(Cell::Null, Cell::Number)

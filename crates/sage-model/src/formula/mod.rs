@@ -23,7 +23,7 @@ mod tree;
 
 pub use check::FormulaRefusal;
 pub use evaluate::Cell;
-pub use schema::{Column, Domain, Keys, Missing, Schema, SchemaRefusal, Table, TableColumn};
+pub use schema::{Column, Domain, GREATEST_HASH, Keys, Missing, Schema, SchemaRefusal, Table, TableColumn};
 pub use tree::{Arithmetic, Case, Comparison, Formula, Function, Kind, Lookup, Part};
 
 pub(crate) use calendar::{is_time, part as part_of_time};

@@ -68,7 +68,12 @@ pub enum Domain {
         /// The declared categories.
         categories: Vec<String>,
     },
+    /// Hashes of texts: whole numbers from 0 to [`GREATEST_HASH`].
+    Hashed,
 }
+
+/// The greatest value of a [`Domain::Hashed`] column. Formulas see hashes as `f64`, in which all up to 2⁵³ are exact.
+pub const GREATEST_HASH: i64 = (1 << 53) - 1;
 
 /// A table of released numbers by key.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -227,7 +232,7 @@ fn check_column(column: &Column) -> Result<(), SchemaRefusal> {
         Domain::Number { low, high } => low.is_finite() && high.is_finite() && low <= high,
         Domain::Whole { low, high } => low <= high,
         Domain::Time { first, last } => first <= last,
-        Domain::Truth => true,
+        Domain::Truth | Domain::Hashed => true,
         Domain::Text { categories } => distinct(categories),
     };
     if !in_order {

@@ -52,6 +52,7 @@ pub fn schema() -> Schema {
         columns.push(column(&format!("truth{suffix}"), Domain::Truth, missing));
         columns.push(column(&format!("time{suffix}"), time.clone(), missing));
         columns.push(column(&format!("text{suffix}"), text.clone(), missing));
+        columns.push(column(&format!("hashed{suffix}"), Domain::Hashed, missing));
     }
     let values = |count: u32| (0..count).map(|index| f64::from(index) * 0.3 - 1.0).collect();
     let by_hour = Table {
@@ -79,6 +80,7 @@ pub fn row(draw: &mut Draw, schema: &Schema) -> Vec<Cell> {
             Domain::Number { .. } => Cell::Number(20.0 * draw.unit() - 10.0),
             Domain::Whole { .. } if draw.below(5) == 0 => Cell::Whole(draw.next() as i64 >> draw.below(40)),
             Domain::Whole { .. } => Cell::Whole(draw.below(60) as i64 - 20),
+            Domain::Hashed => Cell::Whole((draw.next() >> 11) as i64),
             Domain::Truth => Cell::Truth(draw.below(2) == 0),
             Domain::Time { .. } if draw.below(8) == 0 => Cell::Whole(draw.next() as i64 >> draw.below(40)),
             Domain::Time { .. } => Cell::Whole((draw.next() % 17_000_000_000) as i64 - 9_000_000_000),
@@ -116,6 +118,7 @@ pub fn number(draw: &mut Draw, depth: usize) -> Formula {
             0 => Formula::Number(draw.pick(&[0.0, 1.0, -2.0, 0.5, 49.0, 1e300, -1e-300])),
             1 => Formula::Null,
             2 | 3 => column(draw, "number"),
+            4 => column(draw, "hashed"),
             _ => column(draw, "whole"),
         };
     }

@@ -58,7 +58,7 @@ fn input(column: &Column, cells: &[&Cell]) -> Tensor {
         (Domain::Truth, Missing::Never) => {
             tensor1(&cells.iter().map(|cell| **cell == Cell::Truth(true)).collect::<Vec<bool>>())
         }
-        (Domain::Whole { .. } | Domain::Time { .. }, Missing::Never) => {
+        (Domain::Whole { .. } | Domain::Hashed | Domain::Time { .. }, Missing::Never) => {
             let whole = |cell: &&Cell| match cell {
                 Cell::Whole(whole) => *whole,
                 other => panic!("{other:?} in a column of whole numbers"),

@@ -43,7 +43,7 @@ fn write(folder: &std::path::Path, graph: Graph, seed: u64) {
         let kind = match (&column.domain, column.missing) {
             (Domain::Text { .. }, _) => "object",
             (Domain::Truth, Missing::Never) => "bool",
-            (Domain::Whole { .. } | Domain::Time { .. }, Missing::Never) => "int64",
+            (Domain::Whole { .. } | Domain::Hashed | Domain::Time { .. }, Missing::Never) => "int64",
             _ => "float64",
         };
         columns.insert(column.name.clone(), serde_json::json!({"kind": kind, "values": values}));

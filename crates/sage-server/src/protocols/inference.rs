@@ -100,7 +100,7 @@ const fn datatype(column: &Column) -> &'static str {
         Domain::Number { .. } => "FP64",
         Domain::Whole { .. } | Domain::Time { .. } => "INT64",
         Domain::Truth => "BOOL",
-        Domain::Text { .. } => "BYTES",
+        Domain::Text { .. } | Domain::Hashed => "BYTES",
     }
 }
 

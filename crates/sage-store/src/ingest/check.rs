@@ -178,7 +178,7 @@ fn apply_bounds(column: &Column, array: &ArrayRef) -> Option<BoundedColumn> {
             let dropped = texts.len() - valid.count_set_bits();
             Some(BoundedColumn { valid: Some(valid), dropped, ..untouched() })
         }
-        Kind::Boolean | Kind::Category { .. } => Some(untouched()),
+        Kind::Boolean | Kind::Category { .. } | Kind::Hashed => Some(untouched()),
     }
 }
 

@@ -14,7 +14,7 @@ use arrow::datatypes::{DataType, Float64Type, Int32Type, Int64Type, TimeUnit, Ti
 
 use super::error::IngestError;
 use super::source::Typing;
-use crate::stream::{Column, Kind, UnknownCategory};
+use crate::stream::{Column, Kind, UnknownCategory, hash_text};
 
 /// A type that cannot be converted to the declared one.
 #[derive(Debug)]
@@ -74,7 +74,7 @@ impl Converter {
             Kind::Integer { .. } => "an integer, or a float with whole numbers",
             Kind::Boolean => "a boolean",
             Kind::Time { .. } => "a timestamp, a date, or a text with one",
-            Kind::Category { .. } | Kind::Text { .. } => "a text, an integer or a boolean",
+            Kind::Category { .. } | Kind::Text { .. } | Kind::Hashed => "a text, an integer or a boolean",
         }
     }
 
@@ -92,7 +92,7 @@ impl Converter {
             Kind::Integer { .. } => found.is_integer() || found.is_floating(),
             Kind::Boolean => matches!(found, DataType::Boolean),
             Kind::Time { .. } => text || matches!(found, DataType::Timestamp(..) | DataType::Date32 | DataType::Date64),
-            Kind::Category { .. } | Kind::Text { .. } => {
+            Kind::Category { .. } | Kind::Text { .. } | Kind::Hashed => {
                 text || found.is_integer() || matches!(found, DataType::Boolean)
             }
         }
@@ -114,6 +114,7 @@ impl Converter {
         let before = array.logical_null_count();
         let array = match (&self.kind, plain) {
             (Kind::Integer { .. }, _) => to_integers(array, plain).ok_or_else(wrong)?,
+            (Kind::Hashed, _) => to_hashes(array).ok_or_else(wrong)?,
             (Kind::Time { .. }, _) => to_instants(array, plain).ok_or_else(wrong)?,
             (Kind::Text { longest }, DataType::Utf8View) => copy_texts(array, *longest as usize).ok_or_else(wrong)?,
             _ => cast(array, &self.storage).ok_or_else(wrong)?,
@@ -181,6 +182,14 @@ fn to_integers(array: &ArrayRef, plain: &DataType) -> Option<ArrayRef> {
         exact.or_else(|| float_to_integer(floats.is_valid(row).then(|| floats.value(row))?))
     });
     Some(Arc::new(whole.collect::<Int64Array>()))
+}
+
+/// Converts texts to their hashes. The empty text becomes null, as it does in a CSV file and in a prediction request.
+fn to_hashes(array: &ArrayRef) -> Option<ArrayRef> {
+    // Views share their texts: copies of one long text could otherwise exhaust memory.
+    let texts = cast(array, &DataType::Utf8View)?;
+    let hash = |text: Option<&str>| text.filter(|text| !text.is_empty()).map(hash_text);
+    Some(Arc::new(texts.as_string_view_opt()?.iter().map(hash).collect::<Int64Array>()))
 }
 
 /// A float as an integer, if it is one within the range that floats represent exactly.

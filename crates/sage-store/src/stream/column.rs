@@ -65,6 +65,8 @@ pub enum Kind {
         /// The greatest length in bytes. Rows with a longer text are dropped.
         longest: u32,
     },
+    /// The hash of a text, as [`hash_text`](super::hash_text) computes it. The text itself is not stored.
+    Hashed,
 }
 
 /// A column of a stream.
@@ -97,15 +99,17 @@ enum TypeName {
     Time,
     Category,
     Text,
+    Hashed,
 }
 
-const TYPES: [(&str, TypeName); 6] = [
+const TYPES: [(&str, TypeName); 7] = [
     ("number", TypeName::Number),
     ("integer", TypeName::Integer),
     ("boolean", TypeName::Boolean),
     ("time", TypeName::Time),
     ("category", TypeName::Category),
     ("text", TypeName::Text),
+    ("hashed", TypeName::Hashed),
 ];
 
 impl Column {
@@ -120,7 +124,7 @@ impl Column {
         let type_name = section.choice("type", &TYPES, None)?;
         let own: &[&str] = match type_name {
             TypeName::Number | TypeName::Integer => &["min", "max", "outside"],
-            TypeName::Boolean => &[],
+            TypeName::Boolean | TypeName::Hashed => &[],
             TypeName::Time => &["min", "max"],
             TypeName::Category => &["categories", "other"],
             TypeName::Text => &["longest"],
@@ -138,7 +142,7 @@ impl Column {
     pub fn storage(&self) -> DataType {
         match self.kind {
             Kind::Number { .. } => DataType::Float64,
-            Kind::Integer { .. } => DataType::Int64,
+            Kind::Integer { .. } | Kind::Hashed => DataType::Int64,
             Kind::Boolean => DataType::Boolean,
             Kind::Time { .. } => DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())),
             Kind::Category { .. } | Kind::Text { .. } => DataType::Utf8,
@@ -154,6 +158,7 @@ impl TypeName {
             Self::Boolean => Ok(Kind::Boolean),
             Self::Time => read_time(section),
             Self::Category => read_category(section),
+            Self::Hashed => Ok(Kind::Hashed),
             Self::Text => {
                 const LONGEST: &str = "a whole number of bytes from 1 to 1048576";
                 let longest =

@@ -8,6 +8,7 @@
 mod change;
 mod codes;
 mod column;
+mod hash;
 mod key;
 mod members;
 mod policy;
@@ -24,6 +25,7 @@ use sage_kernel::{Epsilon, Policy, Rate, Split};
 pub use change::{Change, ForbiddenChange};
 pub use codes::{BlockEncoder, KeyColumns};
 pub use column::{Column, Kind, Outside, UnknownCategory};
+pub use hash::hash_text;
 pub use key::{BlockRule, Cell, LATE_LEVEL, Levels, Span, format_time, late_key, parse_time};
 pub use members::MemberRefusal;
 pub use policy::{ContextLimit, Limit, Limits, PolicyFile};

@@ -84,6 +84,7 @@ fn write_column(column: &Column, out: &mut String) {
             };
             format!("type = \"category\"\ncategories = {}\nother = {}\n", list(categories), quoted(other))
         }
+        Kind::Hashed => "type = \"hashed\"\n".to_owned(),
         Kind::Text { longest } => format!("type = \"text\"\nlongest = {longest}\n"),
     };
     out.push_str(&kind);

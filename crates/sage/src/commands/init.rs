@@ -138,10 +138,14 @@ impl Proposal {
             Some(ColumnType::Boolean) => ("boolean", Vec::new(), ""),
             Some(ColumnType::Time) => ("time", Vec::new(), ""),
             Some(ColumnType::Text) => {
-                ("category", vec![("categories", format!("[{OPEN}]"))], "or type = \"text\", which no model can use")
+                ("category", vec![("categories", format!("[{OPEN}]"))], "or type = \"hashed\" if nobody can list them")
             }
             None if sounds_like_a_time(&column.name) => ("time", Vec::new(), "by its name; a CSV has no types"),
-            None => ("?", Vec::new(), "number, integer (both: min, max), category (categories), boolean, time or text"),
+            None => (
+                "?",
+                Vec::new(),
+                "number, integer (both: min, max), category (categories), boolean, time, hashed or text",
+            ),
         };
         Self { name: column.name.clone(), kind, keys, says }
     }

@@ -224,7 +224,7 @@ impl<'a> Compiler<'a> {
         }
         let value = self.compute(Operation::Load(index));
         match (&column.domain, column.missing) {
-            (Domain::Truth | Domain::Whole { .. }, Missing::Never) => never_null(value),
+            (Domain::Truth | Domain::Whole { .. } | Domain::Hashed, Missing::Never) => never_null(value),
             (Domain::Truth, Missing::Possible) => {
                 let (null, truth) = (self.unary(Unary::IsNan, value), self.unary(Unary::IsNotZero, value));
                 self.known_truth(truth, Some(null))

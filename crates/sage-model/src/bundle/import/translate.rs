@@ -169,7 +169,9 @@ impl Translation<'_> {
             (Domain::Text { .. }, Some(TEXT)) => None,
             (Domain::Text { .. }, _) => return Err(refused("an input that is a column of texts is of type string")),
             (_, Some(FLOAT | DOUBLE)) => Some(Kind::Number),
-            (Domain::Whole { .. } | Domain::Time { .. }, Some(WHOLE)) if never_null => Some(Kind::Whole),
+            (Domain::Whole { .. } | Domain::Hashed | Domain::Time { .. }, Some(WHOLE)) if never_null => {
+                Some(Kind::Whole)
+            }
             (Domain::Truth, Some(TRUTH)) if never_null => Some(Kind::Truth),
             _ => {
                 return Err(refused(

@@ -137,7 +137,9 @@ impl<'a> Lowering<'a> {
                 let value = self.nodes.node("Not", &[&zero]);
                 self.known_truth(value, Some(null))
             }
-            (Domain::Whole { .. }, Missing::Never) => never_null(self.nodes.cast(&input, DataType::Double)),
+            (Domain::Whole { .. } | Domain::Hashed, Missing::Never) => {
+                never_null(self.nodes.cast(&input, DataType::Double))
+            }
             (Domain::Time { .. }, missing) => {
                 let seconds = match missing {
                     Missing::Never => self.nodes.cast(&input, DataType::Double),

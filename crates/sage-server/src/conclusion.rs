@@ -94,6 +94,10 @@ fn stop_reason(end: End, run: &RunView) -> (String, String) {
              a member of the context that paid, or suspended. Nothing more was charged.",
             "let an ML engineer submit it; [access] and [[policy.contexts]] of the stream file list who may",
         ),
+        End::OutOfReach => (
+            "Its estimates show that neither more rows nor more budget would meet its target.",
+            "add features, choose another kind in [train], or a looser target in [validate]",
+        ),
         End::NameTaken => (
             "The name of its pipeline belongs to another stream.",
             "give the pipeline another name and submit it again",

@@ -28,7 +28,7 @@ pub struct Shares {
 /// The cost of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// ε of the first attempt. Default: 1/64 of a block's budget.
+    /// ε of the first attempt, and the least of any. Default: 1/1024 of a block's budget, or 1/64 where attempts double.
     pub epsilon0: Option<Epsilon>,
     /// The largest ε of an attempt. Default: whatever the allocation allows.
     pub epsilon_max: Option<Epsilon>,
@@ -66,7 +66,8 @@ pub(super) struct Stages {
     pub(super) validate: bool,
 }
 
-const STRATEGIES: [(&str, Strategy); 2] = [("conserve", Strategy::Conserve), ("frugal", Strategy::Frugal)];
+const STRATEGIES: [(&str, Strategy); 3] =
+    [("informed", Strategy::Informed), ("conserve", Strategy::Conserve), ("frugal", Strategy::Frugal)];
 const MODES: [(&str, Mode); 2] = [("conserve", Mode::Conserve), ("aggressive", Mode::Aggressive)];
 const RISKS: [(&str, RiskSchedule); 2] = [("falling", RiskSchedule::Falling), ("even", RiskSchedule::Even)];
 const DOUBLINGS_DEFAULT: u32 = 6;
@@ -190,7 +191,7 @@ fn read_epsilon(section: &Section<'_>, key: &str) -> Result<Option<Epsilon>, Doc
 impl Adaptation {
     /// The defaults for a file without `[adapt]`.
     pub const DEFAULT: Self = Self {
-        strategy: Strategy::Frugal,
+        strategy: Strategy::Informed,
         mode: Mode::Conserve,
         risk: RiskSchedule::Falling,
         attempts: None,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sage_kernel::{BlockId, Epsilon, Filter};
 
-use crate::adapt::{Action, Offers, World};
+use crate::adapt::{Action, Forecast, Offers, World};
 use crate::allocate::PipelineId;
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError, lock, submit};
@@ -43,7 +43,9 @@ impl Engine {
         let run = self.run_of(number)?;
         let nothing = Offers::new(Vec::new());
         // The worker loop ends the run at its deadline; until then it waits.
-        let world = World { time: run.submitted, offers: &nothing };
+        let forecast = self.forecast(&self.catalog(), number, &run)?;
+        let forecast = forecast.as_ref().map(|forecast| forecast as &dyn Forecast);
+        let world = World { time: run.submitted, offers: &nothing, forecast };
         let Action::Wait(next) = run.state.next(world) else { return Ok(None) };
         let Some((recipe, filter, attempt_cost)) = self.price_attempt(&run, next.cost, next.blocks, &[])? else {
             return Ok(None);

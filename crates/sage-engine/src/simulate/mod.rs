@@ -9,6 +9,7 @@
 //! Attempts take no time, and attempts that are scheduled together are made together.
 
 mod dice;
+mod forecast;
 mod live;
 mod result;
 
@@ -72,7 +73,7 @@ pub struct SchedulingPolicy {
 
 impl Default for SchedulingPolicy {
     fn default() -> Self {
-        Self { scheduler: Scheduler::default(), strategy: Strategy::Frugal, mode: Mode::Conserve }
+        Self { scheduler: Scheduler::default(), strategy: Strategy::Informed, mode: Mode::Conserve }
     }
 }
 

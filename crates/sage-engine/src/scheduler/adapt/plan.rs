@@ -5,6 +5,9 @@ use std::fmt;
 /// What grows after an attempt that was not sufficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
+    /// What a forecast from released values recommends, within four times the optimum: the attempt with the least mass
+    /// (cost times blocks) per chance of being accepted.
+    Informed,
     /// The cost, if the allocation admits twice as much on as many blocks; otherwise the window, at the same cost.
     Conserve,
     /// The window, if there are twice as many blocks, at half the cost but never below the first; otherwise the cost.
@@ -111,7 +114,7 @@ impl Plan {
             return Err(PlanError::BeyondLimit);
         }
         Ok(Self {
-            strategy: Strategy::Frugal,
+            strategy: Strategy::Informed,
             mode: Mode::Conserve,
             units,
             risk: RiskSchedule::Falling,

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
+use super::informed::{self, Masses, Search};
 use super::plan::{Mode, Plan, Strategy, Units};
 use super::world::World;
 
@@ -72,6 +73,8 @@ pub enum End {
     Crashed,
     /// Its name belongs to another stream.
     NameTaken,
+    /// According to its released estimates, neither more rows nor more budget reach the target.
+    OutOfReach,
 }
 
 /// The number of consecutive lost attempts after which a pipeline ends.
@@ -174,6 +177,7 @@ pub struct State {
     /// Whether the last judged attempt had half the cost of the previous one.
     halved: bool,
     spent: u128,
+    masses: Masses,
     /// Attempts lost since the last verdict.
     lost: u32,
 }
@@ -181,8 +185,18 @@ pub struct State {
 impl State {
     /// The state before any event.
     pub const fn new(plan: Plan) -> Self {
-        let phase = Phase::Idle;
-        Self { plan, phase, judged: None, tests: 0, choices: 0, data_doublings: 0, halved: false, spent: 0, lost: 0 }
+        Self {
+            plan,
+            phase: Phase::Idle,
+            judged: None,
+            tests: 0,
+            choices: 0,
+            data_doublings: 0,
+            halved: false,
+            spent: 0,
+            masses: Masses { spent: 0, failed: 0 },
+            lost: 0,
+        }
     }
 
     /// The state after these events.
@@ -226,11 +240,13 @@ impl State {
             (Phase::Chosen(_), Event::Refused) => Ok(Self { phase: Phase::Idle, ..self }),
             (Phase::Chosen(attempt), Event::Charged) => {
                 let spent = self.spent + u128::from(attempt.cost);
-                Ok(Self { phase: Phase::Running(attempt), tests: attempt.index, spent, ..self })
+                let masses = Masses { spent: self.masses.spent + mass(&attempt), ..self.masses };
+                Ok(Self { phase: Phase::Running(attempt), tests: attempt.index, spent, masses, ..self })
             }
             (Phase::Running(attempt), Event::Withdrawn) => {
                 let spent = self.spent - u128::from(attempt.cost);
-                Ok(Self { phase: Phase::Idle, tests: attempt.index - 1, spent, ..self })
+                let masses = Masses { spent: self.masses.spent - mass(&attempt), ..self.masses };
+                Ok(Self { phase: Phase::Idle, tests: attempt.index - 1, spent, masses, ..self })
             }
             (Phase::Running(_), Event::Burnt) => Ok(Self { phase: Phase::Idle, lost: self.lost + 1, ..self }),
             (Phase::Running(attempt), Event::Judged(verdict)) => Ok(self.judge(attempt, verdict)),
@@ -261,7 +277,8 @@ impl State {
             Verdict::Retry => Phase::Idle,
         };
         let data_doublings = self.data_doublings + u32::from(grown);
-        Self { phase, judged: Some(attempt), data_doublings, halved, lost: 0, ..self }
+        let masses = Masses { failed: self.masses.failed.max(mass(&attempt)), ..self.masses };
+        Self { phase, judged: Some(attempt), data_doublings, halved, masses, lost: 0, ..self }
     }
 
     /// The next action. Only [`Action::Choose`] and [`Action::Stop`] depend on the world, and both are recorded before
@@ -286,6 +303,9 @@ impl State {
         if limits.deadline.is_some_and(|deadline| world.time >= deadline) {
             return Action::Stop(End::TimedOut);
         }
+        if self.plan.strategy() == Strategy::Informed {
+            return self.choose_informed(world);
+        }
         let steps = self.steps();
         let Some(last) = steps.iter().flatten().next_back() else {
             return Action::Stop(End::Limit(Limit::Growth));
@@ -298,6 +318,17 @@ impl State {
                 let (cost, blocks) = steps.iter().flatten().max_by_key(|step| step.1).unwrap_or(last);
                 Action::Wait(Wanted { blocks: *blocks, cost: *cost, deadline: limits.deadline })
             }
+        }
+    }
+
+    fn choose_informed(&self, world: World<'_>) -> Action {
+        match informed::search(&self.plan, self.masses, world.offers, world.forecast) {
+            Search::Try(one) => Action::Choose(self.attempt(self.raised(one.cost, one.window, world), one.window)),
+            Search::Wait(one) => {
+                Action::Wait(Wanted { blocks: one.window, cost: one.cost, deadline: self.plan.limits().deadline })
+            }
+            Search::Exhausted => Action::Stop(End::Limit(Limit::Growth)),
+            Search::Hopeless => Action::Stop(End::OutOfReach),
         }
     }
 
@@ -316,7 +347,7 @@ impl State {
             // The budget of the current blocks is used up; the pipeline continues with newer blocks.
             (Mode::Aggressive, _) => floor,
             (Mode::Conserve, Strategy::Conserve) => cost,
-            (Mode::Conserve, Strategy::Frugal) => cost.div_ceil(2).max(floor),
+            (Mode::Conserve, _) => cost.div_ceil(2).max(floor),
         };
         let more_data = may_grow.then_some((with_data, grown));
         // If half the cost on twice the rows has the same relative noise, one such step in a row is enough.
@@ -338,4 +369,9 @@ impl State {
         let index = self.tests + 1;
         Attempt { index, serial: self.choices + 1, cost, window, risk_divisor: self.plan.risk_divisor(index) }
     }
+}
+
+/// What an attempt takes from the stream: its cost on all of its blocks.
+fn mass(attempt: &Attempt) -> u128 {
+    u128::from(attempt.cost) * u128::from(attempt.window)
 }

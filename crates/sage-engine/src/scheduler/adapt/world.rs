@@ -1,5 +1,7 @@
 //! The budget that is available to a pipeline at one moment.
 
+use super::forecast::Forecast;
+
 /// The amounts that can be spent on each block, without the blocks' names.
 ///
 /// The caller leaves out blocks that are retired or outside the window.
@@ -51,10 +53,19 @@ impl Offers {
 }
 
 /// The world as a pipeline sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct World<'world> {
     /// The time, in the unit of the deadline.
     pub time: u64,
     /// The available budget.
     pub offers: &'world Offers,
+    /// What released values say about the next attempt, if anything.
+    pub forecast: Option<&'world dyn Forecast>,
+}
+
+impl<'world> World<'world> {
+    /// The world without a forecast.
+    pub const fn new(time: u64, offers: &'world Offers) -> Self {
+        Self { time, offers, forecast: None }
+    }
 }

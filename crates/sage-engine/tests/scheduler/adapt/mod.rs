@@ -1,6 +1,7 @@
 //! Adaptation: the search has a bounded cost, it ends, and the state is the same after any restart.
 
 mod driver;
+mod informed;
 mod restart;
 mod rules;
 mod search;

@@ -191,7 +191,7 @@ fn read_epsilon(section: &Section<'_>, key: &str) -> Result<Option<Epsilon>, Doc
 impl Adaptation {
     /// The defaults for a file without `[adapt]`.
     pub const DEFAULT: Self = Self {
-        strategy: Strategy::Informed,
+        strategy: Strategy::Frugal,
         mode: Mode::Conserve,
         risk: RiskSchedule::Falling,
         attempts: None,

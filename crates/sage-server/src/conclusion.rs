@@ -95,8 +95,10 @@ fn stop_reason(end: End, run: &RunView) -> (String, String) {
             "let an ML engineer submit it; [access] and [[policy.contexts]] of the stream file list who may",
         ),
         End::OutOfReach => (
-            "Its estimates show that neither more rows nor more budget would meet its target.",
-            "add features, choose another kind in [train], or a looser target in [validate]",
+            "Its released estimates show that no attempt within its limits is likely to meet its target, so no more budget \
+             was spent.",
+            "loosen the target in [validate]; raise epsilon_max in [budget] or window.max in [pipeline] if they are set; or \
+             add features or choose another kind in [train]",
         ),
         End::NameTaken => (
             "The name of its pipeline belongs to another stream.",

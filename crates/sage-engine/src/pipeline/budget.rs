@@ -69,7 +69,8 @@ pub(super) struct Stages {
 const STRATEGIES: [(&str, Strategy); 3] =
     [("informed", Strategy::Informed), ("conserve", Strategy::Conserve), ("frugal", Strategy::Frugal)];
 const MODES: [(&str, Mode); 2] = [("conserve", Mode::Conserve), ("aggressive", Mode::Aggressive)];
-const RISKS: [(&str, RiskSchedule); 2] = [("falling", RiskSchedule::Falling), ("even", RiskSchedule::Even)];
+const RISKS: [(&str, RiskSchedule); 3] =
+    [("falling", RiskSchedule::Falling), ("even", RiskSchedule::Even), ("probing", RiskSchedule::Probing)];
 const DOUBLINGS_DEFAULT: u32 = 6;
 const SHARE: &str = "a decimal from 0 to 1, such as 0.1";
 
@@ -232,12 +233,14 @@ impl Adaptation {
             }
             false => default.data_doublings,
         };
-        let risk = section.choice("risk", &RISKS, Some(default.risk))?;
+        let strategy = section.choice("strategy", &STRATEGIES, Some(default.strategy))?;
+        let falling = if strategy == Strategy::Informed { RiskSchedule::Probing } else { RiskSchedule::Falling };
+        let risk = section.choice("risk", &RISKS, Some(falling))?;
         if risk == RiskSchedule::Even && attempts.is_none() {
             return Err(section.missing("attempts", format!("{ATTEMPTS}; risk = \"even\" divides the risk by it")));
         }
         Ok(Self {
-            strategy: section.choice("strategy", &STRATEGIES, Some(default.strategy))?,
+            strategy,
             mode: section.choice("mode", &MODES, Some(default.mode))?,
             risk,
             attempts,

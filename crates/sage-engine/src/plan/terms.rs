@@ -10,7 +10,7 @@ use super::price::Prices;
 use super::refusal::PlanRefusal;
 use crate::adapt::{self, Strategy, Units};
 use crate::allocate::Resources;
-use crate::pipeline::{Extent, Pipeline};
+use crate::pipeline::{Extent, Pipeline, Statistic, Train};
 use crate::stream::StreamFile;
 
 /// The recorded terms of a run.
@@ -91,11 +91,14 @@ impl Terms {
     }
 }
 
-/// The divisor of a block's budget that gives the first cost. A statistic without a target is released at its first
-/// attempt, so it is not made with the least cost.
-fn first_share(pipeline: &Pipeline) -> u64 {
-    let searches = pipeline.adaptation.strategy == Strategy::Informed && pipeline.validate.is_some();
-    if searches { INFORMED_SHARE } else { FIRST_SHARE }
+/// The divisor of a block's budget that gives the first cost. Without a forecast a search doubles, so it does not start
+/// at the least cost: a pipeline without a target ends with its first attempt, and nothing is known in advance about
+/// variances and quantiles.
+const fn first_share(pipeline: &Pipeline) -> u64 {
+    let is_forecast =
+        !matches!(&pipeline.train, Train::Statistic(Statistic::Variance { .. } | Statistic::Quantile { .. }));
+    let is_informed = matches!(pipeline.adaptation.strategy, Strategy::Informed);
+    if is_informed && is_forecast && pipeline.validate.is_some() { INFORMED_SHARE } else { FIRST_SHARE }
 }
 
 /// The number of blocks in a window.

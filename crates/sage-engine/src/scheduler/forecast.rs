@@ -8,12 +8,12 @@ use std::num::NonZeroU32;
 
 use sage_kernel::{Filter, Pair, Rate};
 use sage_learn::forecast::{
-    LearningCurve, MeanForecast, Observation, RowsPerBlock, Setting, TestForecast, TestSetting, half_width_of_sum,
+    MeanForecast, ReleasedTest, RowsPerBlock, Setting, TestForecast, TestSetting, half_width_of_sum,
 };
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{AccuracyTarget, ComparisonTarget, LossTarget, Margin, Noise};
 
-use crate::adapt::{Forecast, Strategy};
+use crate::adapt::{Forecast, LIKELY, Strategy};
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError};
 use crate::catalog::{AttemptEnd, AttemptRecord, Catalog, Run, Stream};
@@ -25,6 +25,9 @@ use crate::scheduler::available::rows_of;
 /// The forecast of the next attempt of a run.
 pub(crate) struct RunForecast {
     noise: NoiseScale,
+    /// The bound, in rows, within which the noise of each sum stays at the reference cost, with the probability that the
+    /// next attempt allows for it.
+    reach: f64,
     /// The error probability of the next attempt.
     risk: f64,
     kind: Kind,
@@ -39,6 +42,17 @@ enum Kind {
     /// Counts or sums, whose half-width follows from the noise: its multiple of the reach, the target, and the divisor
     /// of the risk.
     Sums { multiple: f64, target: f64, parts: f64 },
+}
+
+impl Kind {
+    /// The share of the risk that is allowed for the noise of each sum.
+    fn noise_share(&self) -> f64 {
+        match self {
+            Self::Test(_) => 0.25,
+            Self::Means(_, parts) => 1.0 / (8.0 * parts),
+            Self::Sums { parts, .. } => 1.0 / parts,
+        }
+    }
 }
 
 /// The noise of each sum as a function of the cost: known exactly at one cost, and scaled.
@@ -73,11 +87,6 @@ impl NoiseScale {
                 Noise::Gaussian { deviation } => deviation,
             }
     }
-
-    /// The bound, in rows, that one sum's noise exceeds with probability at most `chance`.
-    fn reach(&self, cost: u64, chance: f64) -> f64 {
-        self.ratio(cost) * self.reference.reach(chance)
-    }
 }
 
 /// What a forecast is made for: a run, or a pipeline that is not submitted yet.
@@ -103,9 +112,14 @@ impl RunForecast {
         let released = released_sums(catalog, pipeline, terms);
         let kind = match &pipeline.train {
             Train::Statistic(statistic) => of_statistic(statistic, validate, &released, &noise)?,
-            _ => Kind::Test(of_test(validate, &released, &noise, pipeline, known)?),
+            _ => {
+                let first = Setting { rows: 1.0, noise: noise.deviation(terms.first_cost) };
+                let declared = || declared_test_rows(pipeline, known);
+                Kind::Test(of_test(validate, &released, &noise, first, declared)?)
+            }
         };
-        Some(Self { noise, risk, kind })
+        let reach = noise.reference.reach(risk * kind.noise_share());
+        Some(Self { noise, reach, risk, kind })
     }
 
     /// The least number of blocks on which an attempt of this cost is likely to be accepted; `None` if no number up to
@@ -124,14 +138,19 @@ impl RunForecast {
         Some(within)
     }
 
+    /// The bound within which the noise of each sum stays at a cost.
+    fn reach_at(&self, cost: u64) -> f64 {
+        self.noise.ratio(cost) * self.reach
+    }
+
     fn test_setting(&self, cost: u64, window: u32) -> Option<TestSetting> {
-        let margin = Margin::new(self.noise.reach(cost, 0.25 * self.risk), 0.5 * self.risk).ok()?;
+        let margin = Margin::new(self.reach_at(cost), 0.5 * self.risk).ok()?;
         Some(TestSetting { blocks: f64::from(window), noise: self.noise.deviation(cost), margin })
     }
 }
 
-/// The chance from which an attempt counts as likely to be accepted.
-const LIKELY: f64 = 0.5;
+/// The relative error of scaled noise: the kernel rounds it to a grid.
+const ROUNDING: f64 = 0.02;
 /// Below this a chance counts as certainty of failure.
 const IMPOSSIBLE: f64 = 1e-5;
 
@@ -139,12 +158,10 @@ impl Forecast for RunForecast {
     fn chance(&self, cost: u64, window: u32) -> f64 {
         match &self.kind {
             Kind::Test(test) => self.test_setting(cost, window).map_or(0.0, |setting| test.chance(setting)),
-            Kind::Means(means, parts) => {
-                let chance = self.risk / parts;
-                means.chance(f64::from(window), self.noise.reach(cost, chance / 8.0), chance)
-            }
-            Kind::Sums { multiple, target, parts } => {
-                f64::from(u8::from(multiple * self.noise.reach(cost, self.risk / parts) <= *target))
+            Kind::Means(means, parts) => means.chance(f64::from(window), self.reach_at(cost), self.risk / parts),
+            Kind::Sums { multiple, target, .. } => {
+                let half_width = multiple * self.reach_at(cost);
+                f64::from(u8::from(half_width * (1.0 + ROUNDING) <= *target))
             }
         }
     }
@@ -154,6 +171,10 @@ impl Forecast for RunForecast {
             Kind::Test(test) => self.test_setting(cost, window).is_some_and(|setting| test.is_too_small(setting)),
             Kind::Means(..) | Kind::Sums { .. } => self.chance(cost, window) < IMPOSSIBLE,
         }
+    }
+
+    fn rows_help(&self) -> bool {
+        !matches!(self.kind, Kind::Sums { .. })
     }
 
     fn is_hopeless(&self) -> bool {
@@ -174,7 +195,7 @@ impl Engine {
             Ok(paying(gate, id, &run.pipeline)?.1.clone())
         })?;
         let Some(recipe) = self.recipe(catalog, number, run) else { return Ok(None) };
-        let divisor = run.state.plan().risk_divisor(run.state.attempts() + 1);
+        let divisor = run.state.next_risk_divisor();
         let inputs = ForecastInputs { catalog, recipe: &recipe, filter: &filter, terms: &run.terms, divisor };
         Ok(RunForecast::new(&inputs))
     }
@@ -218,36 +239,15 @@ fn share_target(validate: &Validate) -> Option<(f64, Tail)> {
 }
 
 fn of_test(
-    validate: &Validate, released: &[ReleasedSums<'_>], noise: &NoiseScale, pipeline: &Pipeline, known: &Stream,
+    validate: &Validate, released: &[ReleasedSums<'_>], noise: &NoiseScale, first: Setting,
+    declared: impl FnOnce() -> Option<RowsPerBlock>,
 ) -> Option<TestForecast> {
-    let (target, tail) = share_target(validate)?;
-    let rows = match rows_per_block(released, noise) {
-        Some(rows) => rows,
-        None => declared_test_rows(pipeline, known)?,
-    };
-    let observe = |one: &ReleasedSums<'_>| {
+    let test = |one: &ReleasedSums<'_>| {
         let [above, below] = *one.sums.first()?;
-        let count = above + below;
-        let deviation = noise.deviation(one.cost);
-        let mean = (count > 1.0).then(|| (above / count).clamp(0.0, 1.0))?;
-        let deviation = (mean.max(1.0 / count) / count).sqrt().hypot(deviation / count);
-        Some(Observation { setting: Setting { rows: one.blocks, noise: noise.deviation(one.cost) }, mean, deviation })
+        Some(ReleasedTest { blocks: one.blocks, noise: noise.deviation(one.cost), sums: Pair { above, below } })
     };
-    let observations: Vec<Observation> = released.iter().filter_map(observe).collect();
-    Some(TestForecast { target, tail, rows, curve: LearningCurve::fit(&observations, target) })
-}
-
-/// The test rows of a block, from released sums weighted by their precision.
-fn rows_per_block(released: &[ReleasedSums<'_>], noise: &NoiseScale) -> Option<RowsPerBlock> {
-    let (mut sum, mut weights) = (0.0, 0.0);
-    for one in released {
-        let [above, below] = one.sums.first()?;
-        let deviation = std::f64::consts::SQRT_2 * noise.deviation(one.cost) / one.blocks;
-        sum += (above + below) / one.blocks / (deviation * deviation);
-        weights += 1.0 / (deviation * deviation);
-    }
-    let deviation = (1.0 / weights).sqrt();
-    (weights > 0.0).then(|| RowsPerBlock { mean: (sum / weights).max(0.5 * deviation), deviation })
+    let tests: Vec<ReleasedTest> = released.iter().filter_map(test).collect();
+    TestForecast::new(share_target(validate)?, first, &tests, declared)
 }
 
 /// The test rows of a block according to the census or the pipeline file.

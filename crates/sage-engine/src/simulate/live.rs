@@ -13,7 +13,8 @@ use super::forecast::{KnownDifficulty, SimulatedForecast};
 use super::result::{Release, SimulationResult, SimulationStep};
 use super::{Scenario, SchedulingPolicy, SimulationError};
 use crate::adapt::{
-    self, Action, Attempt, Forecast, Limits, Offers, Outcome, Phase, Plan, State, Strategy, Units, Verdict, World,
+    self, Action, Attempt, Forecast, Limits, Offers, Outcome, Phase, Plan, RiskSchedule, State, Strategy, Units,
+    Verdict, World,
 };
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
 use crate::plan::{PricedRelease, price_release};
@@ -147,7 +148,10 @@ impl<'scenario> Simulation<'scenario> {
         let limits =
             Limits { cost: capacity, window: MOST_WINDOW, attempts: None, data_doublings: DOUBLINGS, deadline };
         let plan = Plan::new((self.first_cost, 1), limits, self.units()).map_err(SimulationError::Plan)?;
-        let state = State::new(plan.by(self.policy.strategy, self.policy.mode));
+        let plan = plan.by(self.policy.strategy, self.policy.mode);
+        let risk =
+            if self.policy.strategy == Strategy::Informed { RiskSchedule::Probing } else { RiskSchedule::Falling };
+        let state = State::new(plan.with_risk(risk).map_err(SimulationError::Plan)?);
         self.pipelines.insert(
             pipeline,
             SimulatedPipeline { state, difficulty, known: KnownDifficulty::Distribution, came: self.time },

@@ -14,7 +14,7 @@ mod test;
 
 pub use curve::{LearningCurve, Observation, Setting};
 pub use precision::{MeanForecast, half_width_of_sum};
-pub use test::{RowsPerBlock, TestForecast, TestSetting};
+pub use test::{ReleasedTest, RowsPerBlock, TestForecast, TestSetting};
 
 /// The standard normal distribution function.
 pub fn normal_cdf(x: f64) -> f64 {

@@ -3,7 +3,7 @@
 use sage_kernel::Pair;
 use sage_numerics::bisect;
 
-use super::curve::{LearningCurve, Setting};
+use super::curve::{LearningCurve, Observation, Setting};
 use crate::validate::Margin;
 use crate::validate::decide::{Tail, accepts};
 
@@ -14,6 +14,42 @@ pub struct RowsPerBlock {
     pub mean: f64,
     /// Its standard deviation.
     pub deviation: f64,
+}
+
+/// The released sums of an earlier test.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ReleasedTest {
+    /// The number of blocks.
+    pub blocks: f64,
+    /// The standard deviation of the noise of each sum, in rows.
+    pub noise: f64,
+    /// The released sums.
+    pub sums: Pair,
+}
+
+impl ReleasedTest {
+    /// The mean share with its standard deviation; `None` if noise hides it.
+    fn observe(&self) -> Option<Observation> {
+        let count = self.sums.above + self.sums.below;
+        let mean = (count > 1.0).then(|| (self.sums.above / count).clamp(0.0, 1.0))?;
+        let deviation = (mean.max(1.0 / count) / count).sqrt().hypot(self.noise / count);
+        Some(Observation { setting: Setting { rows: self.blocks, noise: self.noise }, mean, deviation })
+    }
+}
+
+impl RowsPerBlock {
+    /// The test rows of a block according to released sums, weighted by their precision; `None` without sums.
+    fn from_released(released: &[ReleasedTest]) -> Option<Self> {
+        let (mut sum, mut weights) = (0.0, 0.0);
+        for one in released {
+            let deviation = std::f64::consts::SQRT_2 * one.noise / one.blocks;
+            let weight = 1.0 / (deviation * deviation);
+            sum += weight * (one.sums.above + one.sums.below) / one.blocks;
+            weights += weight;
+        }
+        let deviation = (1.0 / weights).sqrt();
+        (weights > 0.0).then(|| Self { mean: (sum / weights).max(0.5 * deviation), deviation })
+    }
 }
 
 /// The rows and the noise of a planned test.
@@ -40,10 +76,21 @@ pub struct TestForecast {
     pub curve: LearningCurve,
 }
 
-/// A released count is at most this many standard deviations too low; beyond that lies one case in thirty thousand.
-const CERTAIN: f64 = 4.0;
+/// Below this probability an attempt is left out of account.
+const IMPLAUSIBLE: f64 = 0.01;
 
 impl TestForecast {
+    /// The forecast that earlier tests of the same pipeline leave. `first` is the setting of the smallest attempt;
+    /// `declared` is used until a test was released. `None` if nothing is known about the rows.
+    pub fn new(
+        (target, tail): (f64, Tail), first: Setting, released: &[ReleasedTest],
+        declared: impl FnOnce() -> Option<RowsPerBlock>,
+    ) -> Option<Self> {
+        let rows = RowsPerBlock::from_released(released).or_else(declared)?;
+        let observations: Vec<Observation> = released.iter().filter_map(ReleasedTest::observe).collect();
+        Some(Self { target, tail, rows, curve: LearningCurve::fit(&observations, target, first) })
+    }
+
     /// The probability that a model trained and tested with this setting is accepted.
     pub fn chance(&self, test: TestSetting) -> f64 {
         let rows = self.rows.mean * test.blocks;
@@ -55,14 +102,9 @@ impl TestForecast {
         self.curve.chance_below(Setting { rows: test.blocks, noise: test.noise }, largest, deviation)
     }
 
-    /// Whether not even a model without loss would be accepted, but for a small probability: there are too few rows
-    /// for the noise and the confidence.
+    /// Whether such an attempt can be left out, because it is implausible that it is accepted.
     pub fn is_too_small(&self, test: TestSetting) -> bool {
-        let rows = (self.rows.mean + CERTAIN * self.rows.deviation) * test.blocks;
-        // The noise of the sums may be favourable as well.
-        let lucky = Pair { above: 0.0, below: rows };
-        let reach = test.margin.lowered_by(CERTAIN * test.noise);
-        !accepts(lucky, self.target, reach, self.tail)
+        self.chance(test) < IMPLAUSIBLE
     }
 
     /// Whether no attempt, however large, is likely to be accepted.
@@ -83,7 +125,6 @@ fn largest_accepted(target: f64, tail: Tail, rows: f64, margin: Margin) -> Optio
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::forecast::Observation;
 
     fn forecast(mean: f64) -> TestForecast {
         let seen = Observation { setting: Setting { rows: 10.0, noise: 5.0 }, mean, deviation: 0.01 };
@@ -91,7 +132,7 @@ mod tests {
             target: 0.2,
             tail: Tail::KullbackLeibler,
             rows: RowsPerBlock { mean: 100.0, deviation: 1.0 },
-            curve: LearningCurve::fit(&[seen], 0.2),
+            curve: LearningCurve::fit(&[seen], 0.2, Setting { rows: 1.0, noise: 5.0 }),
         }
     }
 
@@ -109,13 +150,25 @@ mod tests {
     }
 
     #[test]
-    fn too_small_means_that_no_model_passes() {
+    fn what_is_too_small_has_hardly_a_chance() {
         let forecast = forecast(0.15);
         assert!(forecast.is_too_small(setting(0.1, 1.0)));
-        assert!(!forecast.is_too_small(setting(10.0, 1.0)));
-        for step in 0..200 {
-            let setting = setting(0.05 * 1.05_f64.powi(step), 2.0);
-            assert!(!forecast.is_too_small(setting) || forecast.chance(setting) < 1e-3, "step {step}");
-        }
+        assert!(!forecast.is_too_small(setting(100.0, 1.0)));
+    }
+
+    /// The rows of a block are known as precisely as the noise of the released sums allows.
+    #[test]
+    fn released_sums_give_the_rows_of_a_block() {
+        let test = |blocks: f64, noise: f64, above: f64, below: f64| ReleasedTest {
+            blocks,
+            noise,
+            sums: Pair { above, below },
+        };
+        let released = [test(1.0, 50.0, 90.0, 60.0), test(10.0, 50.0, 200.0, 810.0)];
+        let rows = RowsPerBlock::from_released(&released).unwrap();
+        assert!((rows.mean - 101.5).abs() < 0.5 && (6.9..7.1).contains(&rows.deviation), "{rows:?}");
+        assert_eq!(RowsPerBlock::from_released(&[]), None);
+        let hidden = RowsPerBlock::from_released(&[test(1.0, 50.0, -70.0, -60.0)]).unwrap();
+        assert!(hidden.mean > 0.0, "noise may hide all rows: {hidden:?}");
     }
 }

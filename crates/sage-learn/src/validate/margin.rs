@@ -118,11 +118,6 @@ impl Margin {
         Self { reach: 0.0, ..self }
     }
 
-    /// The margin if the noise happens to be favourable by this much.
-    pub(crate) fn lowered_by(self, luck: f64) -> Self {
-        Self { reach: (self.reach - luck).max(0.0), ..self }
-    }
-
     /// How far the sums may be from the exact ones: the noise and the rounding to floats.
     pub(super) fn reach(self, sums: f64) -> f64 {
         self.reach + 4.0 * f64::EPSILON * sums

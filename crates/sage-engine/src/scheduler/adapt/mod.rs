@@ -18,7 +18,7 @@
 //! - under [`Strategy::Conserve`] a block that is in all windows pays less than (2 + d) c, where the window doubled d
 //!   times at constant cost;
 //! - under [`Strategy::Informed`] the masses (cost times blocks) of all attempts sum to at most four times the least
-//!   sufficient mass, whatever the forecast says;
+//!   sufficient mass, if what the forecast excludes is insufficient;
 //! - under [`Strategy::Frugal`] a sequence of window doublings that starts at cost c costs a block at most 2c + a c₀,
 //!   where a attempts were at the minimum cost c₀.
 //!
@@ -31,11 +31,14 @@
 
 mod forecast;
 mod informed;
+mod path;
 mod plan;
+mod risk;
 mod state;
 mod world;
 
 pub use forecast::Forecast;
+pub(crate) use informed::LIKELY;
 pub use plan::{Limits, Mode, Plan, PlanError, RiskSchedule, Strategy, Units};
 pub use state::{Action, Attempt, End, Event, Impossible, Limit, Outcome, Phase, State, Verdict, Wanted};
 pub use world::{Offers, World};

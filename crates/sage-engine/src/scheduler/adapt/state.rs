@@ -4,8 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::informed::{self, Masses, Search};
-use super::plan::{Mode, Plan, Strategy, Units};
+use super::informed::{self, FailedAttempts, Search, WORTHWHILE};
+use super::path::Candidate;
+use super::plan::{Mode, Plan, RiskSchedule, Strategy, Units};
+use super::risk::{Draw, RiskLeft};
 use super::world::World;
 
 /// One attempt.
@@ -177,7 +179,9 @@ pub struct State {
     /// Whether the last judged attempt had half the cost of the previous one.
     halved: bool,
     spent: u128,
-    masses: Masses,
+    failed: FailedAttempts,
+    /// What a probing schedule has left.
+    risk: RiskLeft,
     /// Attempts lost since the last verdict.
     lost: u32,
 }
@@ -194,7 +198,8 @@ impl State {
             data_doublings: 0,
             halved: false,
             spent: 0,
-            masses: Masses { spent: 0, failed: 0 },
+            failed: FailedAttempts { total: 0, largest: 0, widest: 0 },
+            risk: RiskLeft::WHOLE,
             lost: 0,
         }
     }
@@ -240,13 +245,13 @@ impl State {
             (Phase::Chosen(_), Event::Refused) => Ok(Self { phase: Phase::Idle, ..self }),
             (Phase::Chosen(attempt), Event::Charged) => {
                 let spent = self.spent + u128::from(attempt.cost);
-                let masses = Masses { spent: self.masses.spent + mass(&attempt), ..self.masses };
-                Ok(Self { phase: Phase::Running(attempt), tests: attempt.index, spent, masses, ..self })
+                let risk = self.risk.after(attempt.risk_divisor);
+                Ok(Self { phase: Phase::Running(attempt), tests: attempt.index, spent, risk, ..self })
             }
             (Phase::Running(attempt), Event::Withdrawn) => {
                 let spent = self.spent - u128::from(attempt.cost);
-                let masses = Masses { spent: self.masses.spent - mass(&attempt), ..self.masses };
-                Ok(Self { phase: Phase::Idle, tests: attempt.index - 1, spent, masses, ..self })
+                // Nothing was tested. The risk of a probing schedule is not restored: it is small, and always enough.
+                Ok(Self { phase: Phase::Idle, tests: attempt.index - 1, spent, ..self })
             }
             (Phase::Running(_), Event::Burnt) => Ok(Self { phase: Phase::Idle, lost: self.lost + 1, ..self }),
             (Phase::Running(attempt), Event::Judged(verdict)) => Ok(self.judge(attempt, verdict)),
@@ -265,7 +270,10 @@ impl State {
             && limits.attempts.is_none_or(|attempts| attempt.index <= attempts)
             && (self.plan.first_cost()..=limits.cost).contains(&attempt.cost)
             && (self.plan.first_window()..=limits.window).contains(&attempt.window)
-            && attempt.risk_divisor == self.plan.risk_divisor(attempt.index)
+            && match self.plan.risk() {
+                RiskSchedule::Probing => self.risk.admits(attempt.risk_divisor),
+                _ => attempt.risk_divisor == self.plan.risk_divisor(attempt.index),
+            }
     }
 
     fn judge(self, attempt: Attempt, verdict: Verdict) -> Self {
@@ -277,8 +285,8 @@ impl State {
             Verdict::Retry => Phase::Idle,
         };
         let data_doublings = self.data_doublings + u32::from(grown);
-        let masses = Masses { failed: self.masses.failed.max(mass(&attempt)), ..self.masses };
-        Self { phase, judged: Some(attempt), data_doublings, halved, masses, lost: 0, ..self }
+        let failed = self.failed.with(Candidate { cost: attempt.cost, window: attempt.window });
+        Self { phase, judged: Some(attempt), data_doublings, halved, failed, lost: 0, ..self }
     }
 
     /// The next action. Only [`Action::Choose`] and [`Action::Stop`] depend on the world, and both are recorded before
@@ -322,8 +330,13 @@ impl State {
     }
 
     fn choose_informed(&self, world: World<'_>) -> Action {
-        match informed::search(&self.plan, self.masses, world.offers, world.forecast) {
-            Search::Try(one) => Action::Choose(self.attempt(self.raised(one.cost, one.window, world), one.window)),
+        match informed::search(&self.plan, self.failed, world.offers, world.forecast) {
+            Search::Try(one) => {
+                let likely = world.forecast.is_none_or(|forecast| forecast.chance(one.cost, one.window) >= WORTHWHILE);
+                let draw = if likely { Draw::Likely } else { Draw::Probe };
+                let attempt = self.attempt(self.raised(one.cost, one.window, world), one.window);
+                Action::Choose(Attempt { risk_divisor: self.risk_divisor(draw), ..attempt })
+            }
             Search::Wait(one) => {
                 Action::Wait(Wanted { blocks: one.window, cost: one.cost, deadline: self.plan.limits().deadline })
             }
@@ -366,12 +379,19 @@ impl State {
     }
 
     const fn attempt(&self, cost: u64, window: u32) -> Attempt {
-        let index = self.tests + 1;
-        Attempt { index, serial: self.choices + 1, cost, window, risk_divisor: self.plan.risk_divisor(index) }
+        let risk_divisor = self.risk_divisor(Draw::Likely);
+        Attempt { index: self.tests + 1, serial: self.choices + 1, cost, window, risk_divisor }
     }
-}
 
-/// What an attempt takes from the stream: its cost on all of its blocks.
-fn mass(attempt: &Attempt) -> u128 {
-    u128::from(attempt.cost) * u128::from(attempt.window)
+    const fn risk_divisor(&self, draw: Draw) -> u64 {
+        match self.plan.risk() {
+            RiskSchedule::Probing => self.risk.divisor(draw),
+            _ => self.plan.risk_divisor(self.tests + 1),
+        }
+    }
+
+    /// The divisor of the error probability of the next attempt, if it is a likely one.
+    pub const fn next_risk_divisor(&self) -> u64 {
+        self.risk_divisor(Draw::Likely)
+    }
 }

@@ -42,6 +42,19 @@ impl Offers {
         u32::try_from(self.falling.partition_point(|offer| *offer >= cost)).unwrap_or(u32::MAX)
     }
 
+    /// The number of blocks, with or without budget.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.falling.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The distinct amounts, smallest first, each with the number of blocks on which it can be spent.
+    pub(super) fn levels(&self) -> impl Iterator<Item = (u64, u32)> {
+        let numbers = (1_u32..).zip(&self.falling).map(|(blocks, amount)| (*amount, blocks));
+        let next = self.falling.iter().skip(1).map(Some).chain([None]);
+        let last_of_level = numbers.zip(next).filter(|((amount, _), next)| *next != Some(amount));
+        last_of_level.map(|(level, _)| level).collect::<Vec<_>>().into_iter().rev()
+    }
+
     /// The most of its own budget that can be spent on each of `count` blocks; zero if there are fewer.
     pub fn most(&self, blocks: u32) -> u64 {
         if self.kind == Kind::Lent {

@@ -76,6 +76,7 @@ const SUITES: &[Suite] = &[
         programs: &[("sage-engine", "loop", &[]), ("sage-model", "predict", &[])],
         peers: Peers::BuiltIn,
     },
+    Suite { name: "adapt", programs: &[("sage-engine", "adapt", &[])], peers: Peers::BuiltIn },
     Suite {
         name: "server",
         programs: &[("sage", "server", &[])],

@@ -49,7 +49,7 @@ Developer commands of Sage.
   cargo xtask bench NAME [--json] [--no-peers] [--arch SET]
       Runs our benchmarks and those of the tools that a user would choose instead (peers): Python packages in their
       own virtual environment, Debian's PostgreSQL for the engine, MLflow for the server.
-      NAME: kernel, learn, engine, loop, server, build. With --arch (learn only), our programs and the
+      NAME: kernel, learn, engine, loop, adapt, server, build. With --arch (learn only), our programs and the
       peers use one instruction set: scalar, avx2, avx512 or avx512vnni; the processor must support it.
       `build` measures clean and incremental builds in a target directory of its own and takes about an hour.
       Example: cargo xtask bench kernel --json

@@ -7,6 +7,7 @@
 //! - [`audit`]: attacks on the learners, and the lower bound of the privacy loss that follows;
 //! - [`count`]: a running count from noisy sums;
 //! - [`encode`]: from the columns of a row to the inputs of a learner;
+//! - [`forecast`]: how likely the next attempt is to be accepted;
 //! - [`linear`]: linear regression from noisy moments;
 //! - [`network`]: logistic regression and multilayer networks;
 //! - [`plan`]: noise for a target, other composition theorems, quantiles of noise;
@@ -19,6 +20,7 @@ pub mod audit;
 pub mod count;
 pub mod encode;
 mod estimate;
+pub mod forecast;
 pub mod linear;
 pub mod network;
 pub mod plan;

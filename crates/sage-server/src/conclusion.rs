@@ -94,6 +94,12 @@ fn stop_reason(end: End, run: &RunView) -> (String, String) {
              a member of the context that paid, or suspended. Nothing more was charged.",
             "let an ML engineer submit it; [access] and [[policy.contexts]] of the stream file list who may",
         ),
+        End::OutOfReach => (
+            "Its released estimates show that no attempt within its limits is likely to meet its target, so no more budget \
+             was spent.",
+            "loosen the target in [validate]; raise epsilon_max in [budget] or window.max in [pipeline] if they are set; or \
+             add features or choose another kind in [train]",
+        ),
         End::NameTaken => (
             "The name of its pipeline belongs to another stream.",
             "give the pipeline another name and submit it again",

@@ -77,6 +77,7 @@ impl RunView {
             Phase::Over(Outcome::Stopped(End::NotMember)) => "no member",
             Phase::Over(Outcome::Stopped(End::Crashed)) => "crashed",
             Phase::Over(Outcome::Stopped(End::NameTaken)) => "name taken",
+            Phase::Over(Outcome::Stopped(End::OutOfReach)) => "out of reach",
         }
     }
 

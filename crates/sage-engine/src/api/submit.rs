@@ -11,8 +11,9 @@ use crate::api::releases::{Shown, ShownTables};
 use crate::api::{Engine, EngineError, Principal, note, now};
 use crate::catalog::{Catalog, Note, Step};
 use crate::pipeline::{Extent, Pipeline, Train};
-use crate::plan::{AttemptCost, CostInputs, NamedTables, Preview, Recipe, Terms, plan_on_thread};
+use crate::plan::{AttemptCost, CostInputs, ForecastLine, NamedTables, Preview, Recipe, Terms, plan_on_thread};
 use crate::scheduler::ceilings::Ceilings;
+use crate::scheduler::forecast::{ForecastInputs, RunForecast};
 use crate::stream::{Role, StreamFile, Width};
 use crate::worker::code;
 
@@ -111,6 +112,7 @@ impl Engine {
             first: alone(&filter, &first),
             most: alone(&filter, &most),
             runs_left: if newest.len() < window { 0 } else { newest.first().copied().unwrap_or(0) },
+            forecast: forecast_lines(&catalog, &recipe, &filter, &terms, &attempt_cost),
         })
     }
 
@@ -250,4 +252,24 @@ pub(crate) fn priced(filter: &Filter, costs: &[Option<Cost>; 2]) -> [Option<Amou
     let price = |cost: &Option<Cost>, lane| filter.price(cost.as_ref()?, lane, anywhere.as_ref().ok()?).ok();
     let [train, test] = costs;
     [price(train, Lane::Train), price(test, Lane::Test)]
+}
+
+/// How many blocks are likely to be enough for a pipeline, at costs from the first to the largest.
+fn forecast_lines(
+    catalog: &Catalog, recipe: &Recipe, filter: &Filter, terms: &Terms,
+    attempt_cost: &dyn Fn(u64, u32) -> Result<AttemptCost, EngineError>,
+) -> Vec<ForecastLine> {
+    /// Costs of neighbouring lines differ by this factor.
+    const FACTOR: u64 = 8;
+    /// More blocks than this are no forecast.
+    const MOST: u32 = 100_000;
+    let inputs = ForecastInputs { catalog, recipe, filter, terms, divisor: 2 };
+    let Some(forecast) = RunForecast::new(&inputs) else { return Vec::new() };
+    let costs = std::iter::successors(Some(terms.first_cost), |cost| cost.checked_mul(FACTOR));
+    let line = |cost: u64| {
+        let blocks = forecast.likely_window(cost, terms.most_window.min(MOST)).map(|few| few.max(terms.first_window));
+        let priced = attempt_cost(cost, blocks.unwrap_or(terms.first_window)).ok()?;
+        Some(ForecastLine { epsilon: alone(filter, &priced), blocks })
+    };
+    costs.take_while(|cost| *cost <= terms.most_cost).filter_map(line).collect()
 }

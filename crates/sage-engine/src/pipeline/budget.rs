@@ -28,7 +28,7 @@ pub struct Shares {
 /// The cost of an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
-    /// ε of the first attempt. Default: 1/64 of a block's budget.
+    /// ε of the first attempt, and the least of any. Default: 1/1024 of a block's budget, or 1/64 where attempts double.
     pub epsilon0: Option<Epsilon>,
     /// The largest ε of an attempt. Default: whatever the allocation allows.
     pub epsilon_max: Option<Epsilon>,
@@ -66,9 +66,11 @@ pub(super) struct Stages {
     pub(super) validate: bool,
 }
 
-const STRATEGIES: [(&str, Strategy); 2] = [("conserve", Strategy::Conserve), ("frugal", Strategy::Frugal)];
+const STRATEGIES: [(&str, Strategy); 3] =
+    [("informed", Strategy::Informed), ("conserve", Strategy::Conserve), ("frugal", Strategy::Frugal)];
 const MODES: [(&str, Mode); 2] = [("conserve", Mode::Conserve), ("aggressive", Mode::Aggressive)];
-const RISKS: [(&str, RiskSchedule); 2] = [("falling", RiskSchedule::Falling), ("even", RiskSchedule::Even)];
+const RISKS: [(&str, RiskSchedule); 3] =
+    [("falling", RiskSchedule::Falling), ("even", RiskSchedule::Even), ("probing", RiskSchedule::Probing)];
 const DOUBLINGS_DEFAULT: u32 = 6;
 const SHARE: &str = "a decimal from 0 to 1, such as 0.1";
 
@@ -231,12 +233,14 @@ impl Adaptation {
             }
             false => default.data_doublings,
         };
-        let risk = section.choice("risk", &RISKS, Some(default.risk))?;
+        let strategy = section.choice("strategy", &STRATEGIES, Some(default.strategy))?;
+        let falling = if strategy == Strategy::Informed { RiskSchedule::Probing } else { RiskSchedule::Falling };
+        let risk = section.choice("risk", &RISKS, Some(falling))?;
         if risk == RiskSchedule::Even && attempts.is_none() {
             return Err(section.missing("attempts", format!("{ATTEMPTS}; risk = \"even\" divides the risk by it")));
         }
         Ok(Self {
-            strategy: section.choice("strategy", &STRATEGIES, Some(default.strategy))?,
+            strategy,
             mode: section.choice("mode", &MODES, Some(default.mode))?,
             risk,
             attempts,

@@ -72,10 +72,7 @@ impl AttemptCost {
     pub(crate) fn new(recipe: &Recipe, known: CostInputs<'_>) -> Result<Self, PlanRefusal> {
         let prices = Prices { filter: known.filter, delta: known.terms.delta() };
         let shares = recipe.pipeline().budget.shares;
-        let part = |share: Rate| {
-            let part = u128::from(known.cost) * u128::from(share.units()) / u128::from(Rate::LIMIT.units());
-            u64::try_from(part).unwrap_or(u64::MAX)
-        };
+        let part = |share: Rate| part_of(known.cost, share);
         let mut train = Vec::new();
         let mut features = None;
         let joins = recipe
@@ -111,6 +108,24 @@ impl AttemptCost {
         let resources = prices.resources(costs.each_ref().map(Option::as_ref))?;
         Ok(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate } })
     }
+}
+
+/// The noise of what is compared with the target, for an attempt of this cost: of the validation, or of a statistic's
+/// tables. `None` if the cost is too small for any noise.
+pub(crate) fn tested_noise(recipe: &Recipe, filter: &Filter, delta: Delta, cost: u64) -> Option<TableNoise> {
+    let prices = Prices { filter, delta };
+    let shares = recipe.pipeline().budget.shares;
+    match &recipe.pipeline().train {
+        Train::Statistic(statistic) => prices.table_noise(part_of(cost, shares.train), table_count(statistic).ok()?),
+        _ => prices.table_noise(part_of(cost, shares.validate), 1),
+    }
+    .ok()?
+}
+
+/// A share of a cost, rounded down.
+fn part_of(cost: u64, share: Rate) -> u64 {
+    let part = u128::from(cost) * u128::from(share.units()) / u128::from(Rate::LIMIT.units());
+    u64::try_from(part).unwrap_or(u64::MAX)
 }
 
 /// Whether a statistic is computed over both lanes. Means and quantiles need only the train lane, a random sample.

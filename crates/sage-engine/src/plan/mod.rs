@@ -22,7 +22,7 @@ pub(crate) mod time;
 mod training;
 
 pub use attempt_cost::{AttemptCost, StageNoise, TrainingNoise};
-pub(crate) use attempt_cost::{CostInputs, quantile_plan, uses_both_lanes};
+pub(crate) use attempt_cost::{CostInputs, quantile_plan, tested_noise, uses_both_lanes};
 pub(crate) use charged::charged_table_noise;
 pub use inputs::Inputs;
 pub(crate) use inputs::graph_columns;
@@ -30,7 +30,7 @@ pub use limits::AttemptLimits;
 pub(crate) use own::{LABEL, column_expression};
 pub use own::{OwnCode, TestLabel};
 pub(crate) use planning_thread::{NamedTables, plan_on_thread};
-pub use preview::Preview;
+pub use preview::{ForecastLine, Preview};
 pub(crate) use price::{PricedRelease, price_release};
 pub(crate) use question::QueryPrice;
 pub use refusal::PlanRefusal;

@@ -19,4 +19,16 @@ pub struct Preview {
     pub most: Epsilon,
     /// How many more such attempts the blocks of the first window admit.
     pub runs_left: u64,
+    /// How many blocks are likely to be enough at several costs, cheapest first; empty if nothing is known about the
+    /// rows yet.
+    pub forecast: Vec<ForecastLine>,
+}
+
+/// How many blocks are likely to be enough at a cost.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ForecastLine {
+    /// The ε of the attempt alone at δ_g, on the more expensive lane.
+    pub epsilon: Epsilon,
+    /// The number of blocks; `None` if no number within the limits is likely to be enough.
+    pub blocks: Option<u32>,
 }

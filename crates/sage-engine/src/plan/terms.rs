@@ -8,9 +8,9 @@ use serde::{Deserialize, Serialize};
 
 use super::price::Prices;
 use super::refusal::PlanRefusal;
-use crate::adapt::{self, Units};
+use crate::adapt::{self, Strategy, Units};
 use crate::allocate::Resources;
-use crate::pipeline::{Extent, Pipeline};
+use crate::pipeline::{Extent, Pipeline, Statistic, Train};
 use crate::stream::StreamFile;
 
 /// The recorded terms of a run.
@@ -33,6 +33,9 @@ pub struct Terms {
 
 /// The default cost of a first attempt: one part in this number of a block's budget.
 const FIRST_SHARE: u64 = 64;
+/// The same for the informed strategy, where it is the least cost of all attempts: many rows with much noise each cost
+/// less than few rows with little noise.
+const INFORMED_SHARE: u64 = 1024;
 /// The default δ of an attempt: one part in this number of δ_g.
 pub(super) const DELTA_SHARE: u64 = 1000;
 /// Larger than any window.
@@ -56,7 +59,7 @@ impl Terms {
         };
         let first_cost = match budget.epsilon0 {
             Some(epsilon) => prices.loss_units(epsilon)?,
-            None => (capacity / FIRST_SHARE).clamp(1, most_cost),
+            None => (capacity / first_share(pipeline)).clamp(1, most_cost),
         };
         if first_cost > most_cost {
             let why = "epsilon0 is more than a block of this stream has, or more than epsilon_max";
@@ -86,6 +89,16 @@ impl Terms {
     pub fn delta(&self) -> Delta {
         Delta::from_units(self.delta).unwrap_or(Delta::ZERO)
     }
+}
+
+/// The divisor of a block's budget that gives the first cost. Without a forecast a search doubles, so it does not start
+/// at the least cost: a pipeline without a target ends with its first attempt, and nothing is known in advance about
+/// variances and quantiles.
+const fn first_share(pipeline: &Pipeline) -> u64 {
+    let is_forecast =
+        !matches!(&pipeline.train, Train::Statistic(Statistic::Variance { .. } | Statistic::Quantile { .. }));
+    let is_informed = matches!(pipeline.adaptation.strategy, Strategy::Informed);
+    if is_informed && is_forecast && pipeline.validate.is_some() { INFORMED_SHARE } else { FIRST_SHARE }
 }
 
 /// The number of blocks in a window.

@@ -20,7 +20,7 @@ use crate::pipeline::Pipeline;
 pub(crate) use model::{ExternalModelTest, block_sums, certificate_row, row_loss, train_and_test};
 pub(crate) use observer::AttemptObserver;
 pub use observer::Stage;
-pub use report::{Interval, Report};
+pub use report::{Interval, Report, Uncertainty};
 pub use statistic::{Line, ReleasedStatistic};
 pub(crate) use statistic::{compute, summarise};
 
@@ -75,6 +75,13 @@ fn risks(pipeline: &Pipeline, attempt: &Attempt) -> Result<(Risk, Option<Risk>),
     let risks = confidence.map_err(AttemptFailure::because)?.risks(rejection);
     let own = |risk: Risk| Risk::new(risk.chance() / attempt.risk_divisor as f64).map_err(AttemptFailure::because);
     Ok((own(risks.accept)?, risks.reject.map(own).transpose()?))
+}
+
+/// The probability of a wrong acceptance that an attempt with this divisor may have.
+pub(crate) fn accept_risk(pipeline: &Pipeline, divisor: u64) -> Option<f64> {
+    let validate = pipeline.validate.as_ref()?;
+    let rejection = if validate.reject { Rejection::ByAny(std::num::NonZeroU32::MIN) } else { Rejection::Never };
+    Some(Confidence::new(validate.confidence).ok()?.risks(rejection).accept.chance() / divisor as f64)
 }
 
 /// The confidence of intervals for a pipeline without a target.

@@ -20,6 +20,26 @@ pub struct Interval {
     pub high: Option<f64>,
 }
 
+/// Why an estimate is uncertain: how far its limit on the side of the target is from the estimate, and why.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Uncertainty {
+    /// The part that more rows reduce.
+    pub sampling: f64,
+    /// The part that more rows or a larger ε reduce.
+    pub noise: f64,
+    /// By how much the estimate itself misses the target; negative if it meets the target.
+    pub missed_by: f64,
+}
+
+impl Uncertainty {
+    fn finite(of: sage_learn::validate::Uncertainty) -> Option<Self> {
+        let sage_learn::validate::Uncertainty { sampling, noise, missed_by } = of;
+        let finite = [sampling, noise, missed_by].iter().all(|part| part.is_finite());
+        finite.then_some(Self { sampling, noise, missed_by })
+    }
+}
+
 /// The outcome of an attempt.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -34,6 +54,13 @@ pub struct Report {
     pub estimates: Vec<Interval>,
     /// The probability with which the limits of each estimate contain the true value.
     pub confidence: f64,
+    /// The released noisy sums behind the estimates, as two numbers of rows each: the share of the range above the
+    /// lower bound, and the rest. Forecasts of later attempts are computed from them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sums: Vec<[f64; 2]>,
+    /// Why the first estimate is uncertain.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uncertainty: Option<Uncertainty>,
     /// The estimate, the target and what would help, as text.
     pub explanation: String,
     /// The digest of the release, if the verdict is to accept.
@@ -51,6 +78,7 @@ impl Report {
             low: finite(estimate.low),
             high: finite(estimate.high),
         };
+        let numbers = |sums: &sage_kernel::Pair| Some([finite(sums.above)?, finite(sums.below)?]);
         Self {
             run,
             serial,
@@ -61,6 +89,8 @@ impl Report {
             },
             estimates: verdict.estimates.iter().take(Self::MOST_ESTIMATES).map(interval).collect(),
             confidence: verdict.confidence,
+            sums: verdict.sums.iter().take(Self::MOST_ESTIMATES).filter_map(numbers).collect(),
+            uncertainty: verdict.uncertainty.and_then(Uncertainty::finite),
             explanation: verdict.explanation.clone(),
             release,
         }

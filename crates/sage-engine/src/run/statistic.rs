@@ -6,9 +6,9 @@
 use std::collections::BTreeMap;
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{BlockPart, Epsilon, Lane, Permit, Session, Summary, SummaryTag, TableNoise};
-use sage_learn::statistics::{Count, Estimate, Group, GroupBy, Histogram, Mean, StatisticError, Sum, Variance};
-use sage_learn::validate::{Decision, Verdict};
+use sage_kernel::{BlockPart, Epsilon, Lane, Pair, Permit, Session, Summary, SummaryTag, TableNoise};
+use sage_learn::statistics::{Count, Estimate, Group, GroupBy, Histogram, StatisticError, Sum, Variance};
+use sage_learn::validate::{Decision, Uncertainty, Verdict};
 use serde::{Deserialize, Serialize};
 
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
@@ -56,13 +56,14 @@ pub(crate) fn compute<N: NoiseSource>(
     let chance = risk.chance();
     let (value, key) = value_and_key_columns(recipe);
     let run = StatisticRun { noise, chance, value, key };
-    let lines = run.lines(&mut session, statistic).map_err(AttemptFailure::because)?;
+    let Computation { lines, sums, sampling } =
+        run.compute(&mut session, statistic).map_err(AttemptFailure::because)?;
     let target = match recipe.pipeline().validate.as_ref().map(|validate| &validate.goal) {
         Some(Goal::Target(target)) => Some(*target),
         _ => None,
     };
     observer.enter(Stage::Validating)?;
-    let verdict = judge(&lines, target, 1.0 - chance);
+    let verdict = Verdict { sums, ..judge(&lines, sampling, target, 1.0 - chance) };
     let published =
         ReleasedStatistic { statistic: statistic_name(statistic).to_owned(), confidence: 1.0 - chance, lines };
     Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Statistic(published) })
@@ -112,39 +113,77 @@ struct StatisticRun {
     key: usize,
 }
 
+/// The lines of a statistic, and how precise they are.
+struct Computation {
+    lines: Vec<Line>,
+    /// The released sums behind its least precise means.
+    sums: Vec<Pair>,
+    /// The half-width of the least precise line without noise; `None` if it is not known.
+    sampling: Option<f64>,
+}
+
+impl Computation {
+    fn of_means(lines: Vec<Line>, group_by: &GroupBy, groups: &[Group], chance: f64) -> Self {
+        let mut widest: Vec<&Group> = groups.iter().collect();
+        widest.sort_by(|one, two| two.interval.half_width().total_cmp(&one.interval.half_width()));
+        let sampling = widest.first().map(|group| group_by.sampling_half_width(group, chance));
+        Self { lines, sums: widest.into_iter().map(|group| group_by.sums(group)).collect(), sampling }
+    }
+}
+
 type Computed<T> = Result<T, StatisticError>;
 
 impl StatisticRun {
+    fn compute<N: NoiseSource>(&self, session: &mut Session<Batch, N>, statistic: &Statistic) -> Computed<Computation> {
+        match statistic {
+            Statistic::Mean { bounds, .. } => {
+                let all = GroupBy { keys: 1, bounds: (bounds.low(), bounds.high()), noise: self.noise };
+                let groups = self.groups(session, all, |_| Some(0))?;
+                let lines = groups.iter().map(|group| to_line(None, group.interval)).collect();
+                Ok(Computation::of_means(lines, &all, &groups, self.chance))
+            }
+            Statistic::GroupMean { keys, bounds, .. } => {
+                let index = KeyIndex::new(keys);
+                let by_key = GroupBy { keys: keys.count(), bounds: (bounds.low(), bounds.high()), noise: self.noise };
+                let groups = self.groups(session, by_key, |row| index.find(row, self.key))?;
+                let shown = |group: &Group| Estimate {
+                    value: group.interval.value.filter(|_| !group.too_few),
+                    ..group.interval
+                };
+                let names = key_names(keys).into_iter().zip(&groups);
+                let lines = names.map(|(key, group)| to_line(Some(key), shown(group))).collect();
+                Ok(Computation::of_means(lines, &by_key, &groups, self.chance))
+            }
+            other => {
+                // A count or a sum is about the rows themselves, so nothing is uncertain but the noise.
+                let exact = matches!(other, Statistic::Count | Statistic::Sum { .. } | Statistic::Histogram { .. });
+                Ok(Computation { lines: self.lines(session, other)?, sums: Vec::new(), sampling: exact.then_some(0.0) })
+            }
+        }
+    }
+
+    fn groups<N: NoiseSource>(
+        &self, session: &mut Session<Batch, N>, group_by: GroupBy, key: impl Fn(Row<'_>) -> Option<u32>,
+    ) -> Computed<Vec<Group>> {
+        let number = |row: Row<'_>| row.number(self.value).unwrap_or(f64::NAN);
+        group_by.run(session, Lane::Train, self.chance, |row| Some((key(row)?, number(row))))
+    }
+
     fn lines<N: NoiseSource>(&self, session: &mut Session<Batch, N>, statistic: &Statistic) -> Computed<Vec<Line>> {
         let (noise, chance) = (self.noise, self.chance);
         let number = |row: Row<'_>| row.number(self.value).unwrap_or(f64::NAN);
         match statistic {
+            Statistic::Mean { .. } | Statistic::GroupMean { .. } => Ok(Vec::new()),
             Statistic::Count => sum_lanes(|lane| Count { noise }.run(session, lane, 0.5 * chance, |_| true)),
             Statistic::Sum { bounds, .. } => {
                 let sum = Sum { bounds: (bounds.low(), bounds.high()), noise };
                 sum_lanes(|lane| sum.run(session, lane, 0.5 * chance, number))
-            }
-            Statistic::Mean { bounds, .. } => {
-                let mean = Mean { bounds: (bounds.low(), bounds.high()), noise };
-                Ok(vec![to_line(None, mean.run(session, Lane::Train, chance, number)?)])
             }
             Statistic::Variance { bounds, .. } => {
                 let variance = Variance { bounds: (bounds.low(), bounds.high()), noise };
                 Ok(vec![to_line(None, variance.run(session, Lane::Train, chance, number)?)])
             }
             Statistic::Histogram { keys, .. } => self.histogram(session, keys),
-            Statistic::GroupMean { keys, bounds, .. } => {
-                let index = KeyIndex::new(keys);
-                let groups = GroupBy { keys: keys.count(), bounds: (bounds.low(), bounds.high()), noise };
-                let key = |row: Row<'_>| Some((index.find(row, self.key)?, number(row)));
-                let groups = groups.run(session, Lane::Train, chance, key)?;
-                let names = key_names(keys).into_iter().zip(groups);
-                let shown = |group: &Group| Estimate {
-                    value: group.interval.value.filter(|_| !group.too_few),
-                    ..group.interval
-                };
-                Ok(names.map(|(key, group)| to_line(Some(key), shown(&group))).collect())
-            }
             Statistic::Quantile { at, .. } => {
                 let plan = quantile_plan(statistic, noise).map_err(|_| StatisticError::Bounds)?;
                 let found = plan.run(session, Lane::Train, at, chance, number)?;
@@ -215,7 +254,7 @@ impl<'keys> KeyIndex<'keys> {
 }
 
 /// Accepts a statistic if every line is within the target precision, or if there is no target.
-fn judge(lines: &[Line], target: Option<f64>, confidence: f64) -> Verdict {
+fn judge(lines: &[Line], sampling: Option<f64>, target: Option<f64>, confidence: f64) -> Verdict {
     let half = |line: &Line| match (line.value, line.low, line.high) {
         (Some(value), Some(low), Some(high)) => (high - value).max(value - low),
         _ => f64::INFINITY,
@@ -231,12 +270,26 @@ fn judge(lines: &[Line], target: Option<f64>, confidence: f64) -> Verdict {
         true => format!("every number is known to within {worst:.4} with a confidence of {percent:.2} %"),
         false => "at least one number cannot be distinguished from the noise".to_owned(),
     };
+    let uncertainty = sampling.zip(target).filter(|_| worst.is_finite()).map(|(sampling, target)| {
+        let sampling = sampling.clamp(0.0, worst);
+        Uncertainty { sampling, noise: worst - sampling, missed_by: worst - target }
+    });
     let (decision, explanation) = match target {
         None => (Decision::Accept, format!("{within}; no target precision is set.")),
         Some(target) if worst <= target => (Decision::Accept, format!("{within}; the target is {target}.")),
-        Some(target) => (Decision::Retry, format!("{within}; the target is {target}: more rows or more budget help.")),
+        Some(target) => {
+            let help = uncertainty.map_or_else(|| "more rows or more budget help".to_owned(), remedy);
+            (Decision::Retry, format!("{within}; the target is {target}: {help}."))
+        }
     };
-    Verdict { decision, estimates: estimates.collect(), confidence, explanation }
+    Verdict { uncertainty, ..Verdict::new(decision, estimates.collect(), confidence, explanation) }
+}
+
+/// What would make a statistic more precise.
+fn remedy(Uncertainty { sampling, noise, .. }: Uncertainty) -> String {
+    let help =
+        if noise > sampling { "a larger ε or more rows help" } else { "more rows help, a larger ε alone does not" };
+    format!("{sampling:.4} of it is sampling and {noise:.4} is noise, so {help}")
 }
 
 const fn statistic_name(statistic: &Statistic) -> &'static str {

@@ -6,13 +6,14 @@
 
 use sage_kernel::{BlockId, ContextId, Filter};
 
-use crate::adapt::{Action, Attempt, End, Offers, World};
+use crate::adapt::{Action, Attempt, End, Forecast, Offers, World};
 use crate::allocate::PipelineId;
 use crate::api::policy::found;
 use crate::api::{Engine, EngineError, lock};
 use crate::catalog::{Catalog, Run, Step, Stream};
 use crate::scheduler::available::{AvailableBudget, Reach, ranges, rows_of};
 use crate::scheduler::ceilings::Ceilings;
+use crate::scheduler::forecast::RunForecast;
 use crate::scheduler::queue;
 use crate::worker::charge::{self, PricedAttempt};
 use crate::worker::grant;
@@ -28,6 +29,20 @@ struct Evaluation<'catalog> {
     run: &'catalog Run,
     known: &'catalog Stream,
     time: u64,
+    forecast: Option<RunForecast>,
+}
+
+impl Evaluation<'_> {
+    /// The next action of the run, if this budget is available.
+    fn next(&self, offers: &Offers) -> Action {
+        let forecast = self.forecast.as_ref().map(|forecast| forecast as &dyn Forecast);
+        self.run.state.next(World { time: self.time, offers, forecast })
+    }
+
+    /// Whether the run would make an attempt if it could spend these amounts on its blocks.
+    fn could_choose(&self, amounts: Vec<u64>) -> bool {
+        !matches!(self.next(&Offers::lent(amounts)), Action::Wait(_))
+    }
 }
 
 /// The result of an evaluation with one source of budget.
@@ -38,11 +53,6 @@ enum Found {
     Over,
     /// No admitted attempt.
     Nothing,
-}
-
-/// Whether a run would make an attempt if it could spend these amounts on its blocks.
-fn could_choose(run: &Run, time: u64, amounts: Vec<u64>) -> bool {
-    !matches!(run.state.next(World { time, offers: &Offers::lent(amounts) }), Action::Wait(_))
 }
 
 impl Engine {
@@ -60,7 +70,8 @@ impl Engine {
             self.step(number, Step::ended(End::NotMember))?;
             return Ok(None);
         }
-        let evaluation = Evaluation { catalog, number, run, known, time };
+        let forecast = self.forecast(catalog, number, run)?;
+        let evaluation = Evaluation { catalog, number, run, known, time, forecast };
         for reach in [Reach::Reserved, Reach::Spare, Reach::Unspent] {
             let Some(offered) = self.available_budget(catalog, number, run, known, reach)? else { return Ok(None) };
             let blocks = offered.offered.len();
@@ -70,14 +81,14 @@ impl Engine {
                 Found::Nothing if reach != Reach::Reserved => {}
                 Found::Nothing => {
                     // If the run would wait even with unlimited budget, only more blocks can unblock it.
-                    if !could_choose(run, time, vec![u64::MAX; blocks]) {
+                    if !evaluation.could_choose(vec![u64::MAX; blocks]) {
                         lock(&self.wakeups).waits_for_blocks(number);
                         return Ok(None);
                     }
                     let unspent = self.available_budget(catalog, number, run, known, Reach::Unspent)?;
                     let all = unspent.map_or_else(Vec::new, |unspent| unspent.offered);
                     // Unspent budget requires an evaluation of all waiting runs, so it comes last.
-                    if !self.reserves() || !could_choose(run, time, all.iter().map(|(_, offer)| *offer).collect()) {
+                    if !self.reserves() || !evaluation.could_choose(all.iter().map(|(_, offer)| *offer).collect()) {
                         return Ok(None);
                     }
                 }
@@ -95,11 +106,11 @@ impl Engine {
     fn choose_within(
         &self, evaluation: &Evaluation<'_>, AvailableBudget { mut offered, filter }: AvailableBudget, reach: Reach,
     ) -> Result<Found, EngineError> {
-        let Evaluation { number, run, time, .. } = *evaluation;
+        let number = evaluation.number;
         for _ in 0..CHOICES {
             let amounts = offered.iter().map(|(_, offer)| *offer).collect();
             let offers = if reach == Reach::Reserved { Offers::new(amounts) } else { Offers::lent(amounts) };
-            let attempt = match run.state.next(World { time, offers: &offers }) {
+            let attempt = match evaluation.next(&offers) {
                 Action::Choose(attempt) => attempt,
                 Action::Stop(end) => return self.ended(number, end),
                 _ => return Ok(Found::Nothing),

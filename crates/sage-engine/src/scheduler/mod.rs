@@ -5,6 +5,7 @@
 //! - `queue`: both of them folded from the notes of the log, for every stream and context;
 //! - `wakeups`: the runs whose situation has changed since they were last evaluated;
 //! - `available`, `ceilings`: the budget that a run can use on each block;
+//! - `forecast`: how likely the next attempt of a run is to be accepted;
 //! - `choose`: the next attempt of one run;
 //! - `waiting`, `hints`, `shares`: why a run waits, what would unblock it, and its share of a block.
 //!
@@ -15,6 +16,7 @@ pub mod allocate;
 pub(crate) mod available;
 pub(crate) mod ceilings;
 mod choose;
+pub(crate) mod forecast;
 mod hints;
 pub(crate) mod queue;
 mod shares;

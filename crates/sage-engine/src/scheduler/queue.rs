@@ -182,7 +182,7 @@ impl Schedule {
 /// attempt is in progress or there is none.
 fn need(run: &Run) -> Option<Resources> {
     let nothing = Offers::default();
-    let Action::Wait(next) = run.state.next(World { time: 0, offers: &nothing }) else { return None };
+    let Action::Wait(next) = run.state.next(World::new(0, &nothing)) else { return None };
     let share = match &run.pipeline.train {
         Train::Statistic(statistic) if uses_both_lanes(statistic) => Rate::LIMIT,
         Train::Statistic(_) => Rate::ZERO,

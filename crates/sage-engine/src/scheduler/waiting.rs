@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sage_kernel::{BlockId, Epsilon, Filter};
 
-use crate::adapt::{Action, Offers, World};
+use crate::adapt::{Action, Forecast, Offers, Strategy, Wanted, World};
 use crate::allocate::PipelineId;
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError, lock, submit};
@@ -41,10 +41,7 @@ impl Engine {
     /// When there is no such run, or the log has failed.
     pub fn waiting(&self, number: u64) -> Result<Option<Waiting>, EngineError> {
         let run = self.run_of(number)?;
-        let nothing = Offers::new(Vec::new());
-        // The worker loop ends the run at its deadline; until then it waits.
-        let world = World { time: run.submitted, offers: &nothing };
-        let Action::Wait(next) = run.state.next(world) else { return Ok(None) };
+        let Some(next) = self.next_wanted(number, &run)? else { return Ok(None) };
         let Some((recipe, filter, attempt_cost)) = self.price_attempt(&run, next.cost, next.blocks, &[])? else {
             return Ok(None);
         };
@@ -66,6 +63,31 @@ impl Engine {
             sealed: count(sealed),
             deadline: next.deadline,
         }))
+    }
+
+    /// What the next attempt of a run needs; `None` if an attempt is in progress or the run has ended.
+    fn next_wanted(&self, number: u64, run: &Run) -> Result<Option<Wanted>, EngineError> {
+        let catalog = self.catalog();
+        let forecast = self.forecast(&catalog, number, run)?;
+        // The other strategies need the same whatever is available.
+        let known = catalog.stream(&run.pipeline.stream);
+        let available = match known.filter(|_| run.state.plan().strategy() == Strategy::Informed) {
+            Some(known) => self.available_budget(&catalog, number, run, known, Reach::Reserved)?,
+            None => None,
+        };
+        let amounts = available.map_or_else(Vec::new, |available| available.offered);
+        let offers = Offers::new(amounts.into_iter().map(|(_, amount)| amount).collect());
+        let forecast = forecast.as_ref().map(|forecast| forecast as &dyn Forecast);
+        // The worker loop ends the run at its deadline; until then it waits.
+        Ok(match run.state.next(World { time: run.submitted, offers: &offers, forecast }) {
+            Action::Wait(wanted) => Some(wanted),
+            // Its reservation is sufficient, but a block or the order of runs does not admit it yet.
+            Action::Choose(attempt) => {
+                let deadline = run.state.plan().limits().deadline;
+                Some(Wanted { blocks: attempt.window, cost: attempt.cost, deadline })
+            }
+            _ => None,
+        })
     }
 
     /// On how many blocks that admit an attempt cost the schedule lets a run spend it now.

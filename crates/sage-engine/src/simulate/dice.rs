@@ -23,4 +23,9 @@ impl TrafficRandom {
     pub(super) fn difficulty(&mut self) -> f64 {
         self.uniform().powf(-0.8).min(100.0)
     }
+
+    /// The probability that a difficulty is at most this.
+    pub(super) fn share_of_difficulties_below(most: f64) -> f64 {
+        if most >= 100.0 { 1.0 } else { 1.0 - most.max(1.0).powf(-1.25) }
+    }
 }

@@ -9,15 +9,20 @@ use sage_kernel::{
 use sage_learn::plan::odometer;
 
 use super::dice::TrafficRandom;
+use super::forecast::{KnownDifficulty, SimulatedForecast};
 use super::result::{Release, SimulationResult, SimulationStep};
 use super::{Scenario, SchedulingPolicy, SimulationError};
-use crate::adapt::{self, Action, Attempt, Limits, Offers, Outcome, Phase, Plan, State, Units, Verdict, World};
+use crate::adapt::{
+    self, Action, Attempt, Forecast, Limits, Offers, Outcome, Phase, Plan, RiskSchedule, State, Strategy, Units,
+    Verdict, World,
+};
 use crate::allocate::{Allocation, Counting, Event, PipelineId, Resources, Scheduler};
 use crate::plan::{PricedRelease, price_release};
 use crate::scheduler::{Reach, left_of_lane};
 
-/// The cost of a first attempt: one part in this number of a block's budget, the default of the product.
+/// The cost of a first attempt: one part in this number of a block's budget, the defaults of the product.
 const FIRST_SHARE: u64 = 64;
+const INFORMED_SHARE: u64 = 1024;
 /// The maximum window in blocks, and how often it may double.
 const MOST_WINDOW: u32 = 128;
 const DOUBLINGS: u32 = 9;
@@ -26,6 +31,7 @@ const DOUBLINGS: u32 = 9;
 struct SimulatedPipeline {
     state: State,
     difficulty: f64,
+    known: KnownDifficulty,
     came: u32,
 }
 
@@ -51,6 +57,8 @@ struct Simulation<'scenario> {
     /// Priced releases by cost. There are few distinct costs.
     prices: BTreeMap<u64, Option<PricedRelease>>,
     first_cost: u64,
+    /// A cost and the noise that it pays for, over sensitivity.
+    reference: Option<(u64, f64)>,
     time: u32,
     totals: SimulationStep,
     result: SimulationResult,
@@ -85,6 +93,7 @@ impl<'scenario> Simulation<'scenario> {
             Rule::Renyi => Counting::Primary,
             _ => Counting::Every { smallest: Resources::ZERO },
         };
+        let first_share = if policy.strategy == Strategy::Informed { INFORMED_SHARE } else { FIRST_SHARE };
         let mut gate = Gate::open(MemoryLog::default())?;
         let stream = gate.create_stream(0, "simulated", Policy::single(filter.clone(), AccessModes::EnforcedOnly))?;
         let result = SimulationResult {
@@ -99,18 +108,24 @@ impl<'scenario> Simulation<'scenario> {
         Ok(Self {
             scenario,
             policy,
-            filter,
             gate,
             stream,
             allocation: Allocation::new(policy.scheduler, counting),
             pipelines: BTreeMap::new(),
             left: Vec::new(),
             prices: BTreeMap::new(),
-            first_cost: (capacity / FIRST_SHARE).max(1),
+            first_cost: (capacity / first_share).max(1),
+            reference: price_release(&filter, capacity / FIRST_SHARE)
+                .map(|release| (capacity / FIRST_SHARE, release.noise)),
             time: 0,
             totals: SimulationStep::default(),
             result,
+            filter,
         })
+    }
+
+    const fn units(&self) -> Units {
+        if matches!(self.filter.rule(), Rule::Basic) { Units::Epsilon } else { Units::Share }
     }
 
     fn apply(&mut self, event: Event) -> Result<(), SimulationError> {
@@ -132,10 +147,15 @@ impl<'scenario> Simulation<'scenario> {
         let capacity = Resources::of_block(&self.filter).ok_or(SimulationError::Mismatch)?.loss(Lane::Train);
         let limits =
             Limits { cost: capacity, window: MOST_WINDOW, attempts: None, data_doublings: DOUBLINGS, deadline };
-        let units = if self.filter.rule() == Rule::Basic { Units::Epsilon } else { Units::Share };
-        let plan = Plan::new((self.first_cost, 1), limits, units).map_err(SimulationError::Plan)?;
-        let state = State::new(plan.by(self.policy.strategy, self.policy.mode));
-        self.pipelines.insert(pipeline, SimulatedPipeline { state, difficulty, came: self.time });
+        let plan = Plan::new((self.first_cost, 1), limits, self.units()).map_err(SimulationError::Plan)?;
+        let plan = plan.by(self.policy.strategy, self.policy.mode);
+        let risk =
+            if self.policy.strategy == Strategy::Informed { RiskSchedule::Probing } else { RiskSchedule::Falling };
+        let state = State::new(plan.with_risk(risk).map_err(SimulationError::Plan)?);
+        self.pipelines.insert(
+            pipeline,
+            SimulatedPipeline { state, difficulty, known: KnownDifficulty::Distribution, came: self.time },
+        );
         self.totals.came += 1;
         self.apply(Event::Arrive { pipelines: vec![pipeline] })?;
         self.update_need(pipeline)
@@ -240,13 +260,20 @@ impl<'scenario> Simulation<'scenario> {
     ) -> Result<Action, SimulationError> {
         let Some(simulated) = self.pipelines.get(&pipeline) else { return Err(SimulationError::Mismatch) };
         let offers = kind(offered.iter().map(|(_, offer)| *offer).collect());
-        Ok(simulated.state.next(World { time: u64::from(self.time), offers: &offers }))
+        let forecast = self.reference.map(|reference| SimulatedForecast {
+            scenario: self.scenario,
+            known: simulated.known,
+            reference,
+            units: self.units(),
+        });
+        let forecast = forecast.as_ref().map(|forecast| forecast as &dyn Forecast);
+        Ok(simulated.state.next(World { time: u64::from(self.time), offers: &offers, forecast }))
     }
 
     /// Reports the cost of a waiting pipeline's next attempt to the allocation.
     fn update_need(&mut self, pipeline: PipelineId) -> Result<(), SimulationError> {
         let Some(simulated) = self.pipelines.get(&pipeline) else { return Ok(()) };
-        let next = simulated.state.next(World { time: 0, offers: &Offers::default() });
+        let next = simulated.state.next(World::new(0, &Offers::default()));
         let Action::Wait(wanted) = next else { return self.apply(Event::Need { pipeline, cost: None }) };
         let release = self.release(wanted.cost);
         self.apply(Event::Need { pipeline, cost: release.map(|release| release.resources) })
@@ -291,6 +318,10 @@ impl<'scenario> Simulation<'scenario> {
         let rows = self.scenario.rows * f64::from(attempt.window);
         let met = self.scenario.need.is_met(simulated.difficulty, rows, release.noise);
         let verdict = if met { Verdict::Accept } else { Verdict::Retry };
+        let known = KnownDifficulty::observe(simulated.difficulty, pipeline.0, &attempt);
+        if let Some(simulated) = self.pipelines.get_mut(&pipeline) {
+            simulated.known = known;
+        }
         let over = self.step(pipeline, adapt::Event::Judged(verdict))?;
         self.update_need(pipeline)?;
         Ok(over)

@@ -9,6 +9,7 @@
 //! Attempts take no time, and attempts that are scheduled together are made together.
 
 mod dice;
+mod forecast;
 mod live;
 mod result;
 

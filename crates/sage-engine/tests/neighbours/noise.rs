@@ -14,6 +14,8 @@ use serde_json::Value;
 enum Mask {
     /// A number, or null where the noise hides it.
     Number,
+    /// Three numbers under fixed keys, or null where the noise hides the estimate.
+    Uncertainty,
     /// A sentence about released numbers.
     Sentence,
     /// A digest in hexadecimal digits, or null.
@@ -32,6 +34,8 @@ const NOISY: &[(&str, &str, Mask)] = &[
     ("run-stepped", "step.report.estimates.[].value", Mask::Number),
     ("run-stepped", "step.report.estimates.[].low", Mask::Number),
     ("run-stepped", "step.report.estimates.[].high", Mask::Number),
+    ("run-stepped", "step.report.sums.[].[]", Mask::Number),
+    ("run-stepped", "step.report.uncertainty", Mask::Uncertainty),
     ("run-stepped", "step.report.explanation", Mask::Sentence),
     ("run-stepped", "step.report.release", Mask::Digest),
     ("units-counted", "train", Mask::Number),
@@ -45,6 +49,10 @@ const NOISY: &[(&str, &str, Mask)] = &[
 pub(crate) fn masked_note(note: &Value) -> Value {
     let kind = note["note"].as_str().unwrap_or_default().to_owned();
     let mut masked = note.clone();
+    // A report omits its uncertainty where the noise hides the estimate.
+    if let Some(report) = masked.pointer_mut("/step/report").and_then(Value::as_object_mut) {
+        report.entry("uncertainty").or_insert(Value::Null);
+    }
     walk(&mut masked, "", &|path, value| {
         let rule = NOISY.iter().find(|(of, at, _)| *of == kind && *at == path);
         if let Some((.., mask)) = rule {
@@ -64,10 +72,19 @@ fn walk(value: &mut Value, path: &str, visit: &dyn Fn(&str, &mut Value)) {
     }
 }
 
+/// The parts of an uncertainty.
+const PARTS: [&str; 3] = ["sampling", "noise", "missed_by"];
+
+fn is_uncertainty(map: &serde_json::Map<String, Value>) -> bool {
+    PARTS.iter().all(|part| map.get(*part).is_some_and(Value::is_number))
+}
+
 /// A value of another type than its mask expects stays as it is, and so remains a difference.
 fn apply(mask: Mask, value: &Value) -> Value {
     match (mask, value) {
         (Mask::Number, Value::Number(_) | Value::Null) | (Mask::Time, Value::Number(_)) => "#".into(),
+        (Mask::Uncertainty, Value::Null) => "###".into(),
+        (Mask::Uncertainty, Value::Object(map)) if map.len() == PARTS.len() && is_uncertainty(map) => "###".into(),
         (Mask::Sentence, Value::String(text)) => sentence(text).into(),
         (Mask::Digest, Value::String(text)) => without_digests(text).into(),
         (Mask::Bytes, Value::String(text)) if text.chars().all(|sign| sign.is_ascii_hexdigit()) => {
@@ -123,6 +140,7 @@ pub(crate) fn noise_hides_no_other_field() {
     let report = serde_json::json!({
         "run": 1, "serial": 2, "verdict": "accept", "confidence": 0.95, "release": "a".repeat(64),
         "estimates": [{"value": 1.5, "low": null, "high": 2.0}],
+        "sums": [[120.5, 3000.25]], "uncertainty": {"sampling": 0.1, "noise": 0.2, "missed_by": -0.3},
         "explanation": "the mean loss is 0.0123, at most 0.05 with a confidence of 95 %",
     });
     let note = serde_json::json!({"note": "run-stepped", "run": 1, "step": {"step": "judged", "report": report}});
@@ -141,6 +159,10 @@ pub(crate) fn noise_hides_no_other_field() {
         ("/step/report/release", "a word".into()),
         ("/step/report/estimates", serde_json::json!([])),
         ("/step/report/estimates/0/value", "1.5".into()),
+        ("/step/report/sums", serde_json::json!([])),
+        ("/step/report/sums/0", serde_json::json!([120.5])),
+        ("/step/report/uncertainty", serde_json::json!({"sampling": 0.1, "noise": 0.2})),
+        ("/step/report/uncertainty/noise", "0.2".into()),
         ("/step/report/estimates/0", serde_json::json!({"value": 1.5, "low": null, "high": 2.0, "rows": 7})),
         ("/step/report/explanation", "the mean loss is 0.0123 of 7, at most 0.05 with a confidence of 95 %".into()),
         ("/step/report/explanation", "the mean loss is 0.0123, at most 0.05 with a confidence of 95 %!".into()),
@@ -151,6 +173,9 @@ pub(crate) fn noise_hides_no_other_field() {
     for (pointer, to) in [
         ("/step/report/estimates/0/value", (-7.25e-9).into()),
         ("/step/report/estimates/0/high", Value::Null),
+        ("/step/report/sums/0/1", 17.into()),
+        ("/step/report/uncertainty", Value::Null),
+        ("/step/report/uncertainty/missed_by", 0.5.into()),
         ("/step/report/release", "b".repeat(64).into()),
         ("/step/report/explanation", "the mean loss is -1.5e-7, at most 0.05 with a confidence of 95 %".into()),
     ] {

@@ -115,6 +115,19 @@ impl GroupBy {
         Ok(permit.summarise_pairs(part, tag, self.keys, scaling, rows, |row| with_value(value(row)))?)
     }
 
+    /// The released sums behind a group: the share of the bounds above the lower one, and the rest.
+    pub fn sums(&self, group: &Group) -> Pair {
+        let (low, high) = self.bounds;
+        let above = (group.sum - low * group.count) / (high - low);
+        Pair { above, below: group.count - above }
+    }
+
+    /// The half-width that the interval of a group would have without noise, where the intervals of all groups fail with
+    /// probability `chance` together.
+    pub fn sampling_half_width(&self, group: &Group, chance: f64) -> f64 {
+        mean_of(self.sums(group), self.bounds, 0.0, chance / f64::from(self.keys.max(1))).half_width()
+    }
+
     fn group(&self, pair: Pair, reach: f64, fewest: f64, chance: f64) -> Group {
         let (low, high) = self.bounds;
         let count = pair.above + pair.below;

@@ -66,7 +66,7 @@ pub(super) fn range((low, high): (f64, f64)) -> Result<Range, StatisticError> {
 
 /// The lower limit, the estimate and the upper limit of the mean, normalised to [0, 1]; `None` if the noise hides all
 /// rows.
-pub(super) fn shares(pair: Pair, reach: f64, chance: f64) -> Option<(f64, f64, f64)> {
+pub(crate) fn shares(pair: Pair, reach: f64, chance: f64) -> Option<(f64, f64, f64)> {
     let middle = mean(pair)?;
     let limit = libm::log(4.0 / chance);
     let high = upper(pair.above + reach, pair.below - reach, limit);

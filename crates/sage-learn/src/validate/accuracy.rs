@@ -1,7 +1,7 @@
 //! Tests whether the accuracy is above its target.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Rows, Session, SessionError, TableNoise};
+use sage_kernel::{Lane, Mechanism, Pair, Rows, Session, SessionError, TableNoise};
 
 use super::beta::lower_limit;
 use super::decide::accepts_accuracy;
@@ -9,7 +9,7 @@ use super::help::{found, remedy, short};
 use super::margin::Margin;
 use super::risk::Risk;
 use super::target::AccuracyTarget;
-use super::verdict::{Decision, Verdict};
+use super::verdict::{Decision, Uncertainty, Verdict};
 use crate::estimate::Estimate;
 
 /// A test of the accuracy on the test lane: accept or retry.
@@ -47,22 +47,26 @@ impl AccuracyCheck {
 
     pub(super) fn judge(&self, right: f64, wrong: f64) -> Verdict {
         let noise = self.noise.into();
-        let margin = Margin::one_sided(noise, self.risk);
-        let estimate = estimate(right, wrong, Margin::two_sided(noise, self.risk));
-        let decide = |rows: f64, budget: f64| {
-            accepts_accuracy(right * rows, wrong * rows, self.target.share(), margin.with_budget(budget))
-        };
+        let margin = Margin::two_sided(noise, self.risk);
+        let estimate = estimate(right, wrong, margin);
+        let uncertainty = estimate.value.map(|value| {
+            let without_noise = self::estimate(right, wrong, margin.without_noise());
+            let sampling = (value - without_noise.low).clamp(0.0, value - estimate.low);
+            Uncertainty { sampling, noise: value - estimate.low - sampling, missed_by: self.target.share() - value }
+        });
         let confidence = 1.0 - self.risk.chance();
         let found = found("the accuracy", estimate, confidence);
         let target = short(self.target.share());
-        let (decision, explanation) = if decide(1.0, 1.0) {
+        let accepted = accepts_accuracy(right, wrong, self.target.share(), Margin::one_sided(noise, self.risk));
+        let (decision, explanation) = if accepted {
             let chance = short(self.risk.chance());
             (Decision::Accept, format!("{found}; it is above the target {target} but for a chance of {chance}."))
         } else {
-            let remedy = remedy(estimate, decide);
+            let remedy = remedy(uncertainty);
             (Decision::Retry, format!("{found}; that does not show it to be above the target {target}: {remedy}."))
         };
-        Verdict { decision, estimates: vec![estimate], confidence, explanation }
+        let sums = vec![Pair { above: wrong, below: right }];
+        Verdict { sums, uncertainty, ..Verdict::new(decision, vec![estimate], confidence, explanation) }
     }
 }
 

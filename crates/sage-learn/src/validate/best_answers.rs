@@ -79,6 +79,6 @@ impl BestAnswersCheck {
             );
             (Decision::Retry, text)
         };
-        Verdict { decision, estimates: vec![estimate], confidence, explanation }
+        Verdict::new(decision, vec![estimate], confidence, explanation)
     }
 }

@@ -11,7 +11,7 @@ use super::help::{found, remedy, short};
 use super::margin::Margin;
 use super::risk::Risk;
 use super::target::ComparisonTarget;
-use super::verdict::{Decision, Verdict};
+use super::verdict::{Decision, Uncertainty, Verdict};
 use crate::estimate::Estimate;
 
 /// A test on the test lane of whether a new model's mean loss is below an old one's: accept or retry.
@@ -55,27 +55,29 @@ impl ComparisonCheck {
 
     pub(super) fn judge(&self, sums: Pair) -> Verdict {
         let noise = self.noise.into();
-        let margin = Margin::one_sided(noise, self.risk);
-        let (low, high) = interval(sums, Margin::two_sided(noise, self.risk));
+        let margin = Margin::two_sided(noise, self.risk);
+        let (low, high) = interval(sums, margin);
         let difference = |share: f64| (share - 0.5) * 2.0 * self.target.bound;
         let estimate = Estimate { value: mean(sums).map(difference), low: difference(low), high: difference(high) };
-        let decide = |rows: f64, budget: f64| {
-            let sums = Pair { above: sums.above * rows, below: sums.below * rows };
-            accepts(sums, self.target.share(), margin.with_budget(budget), self.tail)
-        };
+        let uncertainty = estimate.value.map(|value| {
+            let (_, without_noise) = interval(sums, margin.without_noise());
+            let sampling = (difference(without_noise) - value).clamp(0.0, estimate.high - value);
+            Uncertainty { sampling, noise: estimate.high - value - sampling, missed_by: value + self.target.margin }
+        });
         let confidence = 1.0 - self.risk.chance();
         let found = found("the new model's mean loss less the old one's", estimate, confidence);
         let claim = match self.target.margin {
             0.0 => "lower".to_owned(),
             margin => format!("lower by more than {}", short(margin)),
         };
-        let (decision, explanation) = if decide(1.0, 1.0) {
+        let accepted = accepts(sums, self.target.share(), Margin::one_sided(noise, self.risk), self.tail);
+        let (decision, explanation) = if accepted {
             let chance = short(self.risk.chance());
             (Decision::Accept, format!("{found}; it is {claim} but for a chance of {chance}."))
         } else {
-            let remedy = remedy(estimate, decide);
+            let remedy = remedy(uncertainty);
             (Decision::Retry, format!("{found}; that does not show it to be {claim}: {remedy}."))
         };
-        Verdict { decision, estimates: vec![estimate], confidence, explanation }
+        Verdict { sums: vec![sums], uncertainty, ..Verdict::new(decision, vec![estimate], confidence, explanation) }
     }
 }

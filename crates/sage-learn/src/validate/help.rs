@@ -3,6 +3,7 @@
 //! Everything is computed from released numbers. The text contains means, limits, targets and factors, and never a
 //! number of rows.
 
+use super::verdict::Uncertainty;
 use crate::estimate::Estimate;
 
 /// A number rounded to four digits.
@@ -31,32 +32,29 @@ pub(super) fn percent(confidence: f64) -> String {
     format!("{} %", (confidence * 1e6 * (1.0 + 4.0 * f64::EPSILON)).floor() / 1e4)
 }
 
-/// The factors that [`remedy`] tries, in this order.
-const FACTORS: [f64; 10] = [1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0, 100.0, 300.0, 1000.0];
-
-/// What would turn a retry into an accept if the estimate did not change. `accepts` decides for a multiple of the rows
-/// and a multiple of the budget.
-pub(super) fn remedy(estimate: Estimate, accepts: impl Fn(f64, f64) -> bool) -> String {
-    if estimate.value.is_none() {
+/// What would turn a retry into an accept, from the parts of the uncertainty.
+pub(super) fn remedy(uncertainty: Option<Uncertainty>) -> String {
+    let Some(uncertainty) = uncertainty else {
         return "there are too few rows for so much noise; more rows or a larger ε would help".to_owned();
+    };
+    let Uncertainty { sampling, noise, missed_by } = uncertainty;
+    let parts = format!("its uncertainty is {} from sampling and {} from noise", short(sampling), short(noise));
+    if missed_by > 0.0 {
+        let missed = short(missed_by);
+        return format!(
+            "the estimate misses it by {missed}, and {parts}; the model has to get better by more rows or less noise, or \
+             the target easier"
+        );
     }
-    let rows = FACTORS.into_iter().find(|&factor| accepts(factor, 1.0));
-    let budget = FACTORS.into_iter().find(|&factor| accepts(1.0, factor));
-    match (rows, budget) {
-        (Some(rows), Some(budget)) => format!(
-            "if the estimate holds, about {rows} times as many rows or about {budget} times the ε would settle it"
-        ),
-        (Some(rows), None) => format!(
-            "if the estimate holds, about {rows} times as many rows would settle it; a larger ε alone would not"
-        ),
-        (None, Some(budget)) => {
-            format!("if the estimate holds, about {budget} times the ε would settle it")
-        }
-        (None, None) => {
-            "at this estimate neither more rows nor a larger ε would settle it soon; the model has to get better \
-                         or the target easier"
-                .to_owned()
-        }
+    format!("the estimate meets it, but {parts}: {}", lever(uncertainty))
+}
+
+/// What reduces the larger part of an uncertainty.
+pub(super) fn lever(Uncertainty { sampling, noise, .. }: Uncertainty) -> &'static str {
+    if noise > sampling {
+        "a larger ε or more rows would settle it"
+    } else {
+        "more rows would settle it, a larger ε alone would not"
     }
 }
 
@@ -131,7 +129,8 @@ mod tests {
             (100.0, 900.0, 0, Decision::Accept, "estimated at 0.1 (from 0.0"),
             (100.0, 900.0, 0, Decision::Accept, "below the target 0.2 but for a chance of 0.05."),
             (170.0, 830.0, 0, Decision::Retry, "a larger ε alone would not"),
-            (1.0, 39.0, 0, Decision::Retry, "times the ε would settle it"),
+            (1.0, 39.0, 0, Decision::Retry, "a larger ε or more rows would settle it"),
+            (170.0, 830.0, 0, Decision::Retry, "from sampling and"),
             (300.0, 700.0, 0, Decision::Retry, "the model has to get better"),
             (-3.0, 2.0, 0, Decision::Retry, "could not be estimated"),
             (-3.0, 2.0, 0, Decision::Retry, "too few rows for so much noise"),

@@ -118,7 +118,7 @@ impl LeastLossCheck {
             );
             (Decision::Retry, text)
         };
-        Verdict { decision, estimates: vec![estimate], confidence, explanation }
+        Verdict::new(decision, vec![estimate], confidence, explanation)
     }
 }
 

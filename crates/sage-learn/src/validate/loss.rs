@@ -8,7 +8,7 @@ use super::help::{found, remedy, short};
 use super::margin::Margin;
 use super::risk::Risk;
 use super::target::LossTarget;
-use super::verdict::{Decision, Verdict};
+use super::verdict::{Decision, Uncertainty, Verdict};
 use crate::estimate::Estimate;
 
 /// The bound behind a loss test, as pipelines name it.
@@ -89,45 +89,37 @@ impl LossCheck {
 
     pub(super) fn judge_pair(&self, tail: Tail, sums: Pair) -> Verdict {
         let noise = self.noise.into();
-        let margin = Margin::one_sided(noise, self.risk);
-        let (low, high) = interval(sums, Margin::two_sided(noise, self.risk));
-        let decide = |rows: f64, budget: f64| {
-            let sums = Pair { above: sums.above * rows, below: sums.below * rows };
-            accepts(sums, self.target.share(), margin.with_budget(budget), tail)
-        };
-        self.verdict(Estimate { value: mean(sums), low, high }, decide)
+        let accepted = accepts(sums, self.target.share(), Margin::one_sided(noise, self.risk), tail);
+        self.verdict(accepted, sums, Margin::two_sided(noise, self.risk))
     }
 
     pub(super) fn judge_triple(&self, sums: Triple) -> Verdict {
         let noise = self.noise.into();
-        let margin = Margin::of_triple(noise, self.risk);
+        let accepted = accepts_by_variance(sums, self.target.share(), Margin::of_triple(noise, self.risk));
         let pair = Pair { above: sums.squares + sums.rest, below: sums.below };
-        let (low, high) = interval(pair, Margin::of_triple_two_sided(noise, self.risk));
-        let decide = |rows: f64, budget: f64| {
-            let scaled = Triple { squares: sums.squares * rows, rest: sums.rest * rows, below: sums.below * rows };
-            accepts_by_variance(scaled, self.target.share(), margin.with_budget(budget))
-        };
-        self.verdict(Estimate { value: mean(pair), low, high }, decide)
+        self.verdict(accepted, pair, Margin::of_triple_two_sided(noise, self.risk))
     }
 
-    fn verdict(&self, share: Estimate, accepts: impl Fn(f64, f64) -> bool) -> Verdict {
-        let bound = self.target.bound;
-        let estimate = Estimate {
-            value: share.value.map(|value| value * bound),
-            low: share.low * bound,
-            high: share.high * bound,
-        };
+    fn verdict(&self, accepted: bool, sums: Pair, margin: Margin) -> Verdict {
+        let (bound, target) = (self.target.bound, self.target.target);
+        let (low, high) = interval(sums, margin);
+        let estimate = Estimate { value: mean(sums).map(|mean| mean * bound), low: low * bound, high: high * bound };
+        let uncertainty = estimate.value.map(|value| {
+            let (_, without_noise) = interval(sums, margin.without_noise());
+            let sampling = (without_noise * bound - value).clamp(0.0, estimate.high - value);
+            Uncertainty { sampling, noise: estimate.high - value - sampling, missed_by: value - target }
+        });
         let confidence = 1.0 - self.risk.chance();
         let what = format!("the mean loss, cut at {},", short(bound));
         let found = found(&what, estimate, confidence);
-        let target = short(self.target.target);
-        let (decision, explanation) = if accepts(1.0, 1.0) {
+        let target = short(target);
+        let (decision, explanation) = if accepted {
             let chance = short(self.risk.chance());
             (Decision::Accept, format!("{found}; it is below the target {target} but for a chance of {chance}."))
         } else {
-            let remedy = remedy(estimate, accepts);
+            let remedy = remedy(uncertainty);
             (Decision::Retry, format!("{found}; that does not show it to be below the target {target}: {remedy}."))
         };
-        Verdict { decision, estimates: vec![estimate], confidence, explanation }
+        Verdict { sums: vec![sums], uncertainty, ..Verdict::new(decision, vec![estimate], confidence, explanation) }
     }
 }

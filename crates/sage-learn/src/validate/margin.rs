@@ -113,9 +113,9 @@ impl Margin {
         Self { reach: noise.reach(risk.chance() * noises), chance: risk.chance() * rows }
     }
 
-    /// The margin with a multiple of the ε, approximately.
-    pub(super) fn with_budget(self, factor: f64) -> Self {
-        Self { reach: self.reach / factor, ..self }
+    /// The margin if there were no noise.
+    pub(super) fn without_noise(self) -> Self {
+        Self { reach: 0.0, ..self }
     }
 
     /// How far the sums may be from the exact ones: the noise and the rounding to floats.

@@ -39,4 +39,4 @@ pub use margin::{Margin, Noise};
 pub use risk::{Confidence, Rejection, Risk, Risks};
 pub use sum::SumCheck;
 pub use target::{AccuracyTarget, ComparisonTarget, LossTarget, OutOfRange, PrecisionTarget};
-pub use verdict::{Decision, Verdict};
+pub use verdict::{Decision, Uncertainty, Verdict};

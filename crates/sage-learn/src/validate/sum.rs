@@ -8,11 +8,11 @@ use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Pair, Range, Rounding, Rows, SCALE, Session, SessionError, TableNoise};
 
 use super::decide::{interval, mean};
-use super::help::{percent, remedy, short};
+use super::help::{lever, percent, remedy, short};
 use super::margin::Margin;
 use super::risk::Risk;
 use super::target::{OutOfRange, PrecisionTarget};
-use super::verdict::{Decision, Verdict};
+use super::verdict::{Decision, Uncertainty, Verdict};
 use crate::encode::present;
 use crate::estimate::Estimate;
 
@@ -73,6 +73,7 @@ impl SumCheck {
         let worst = judged.max_by(|left, right| left.1.half_width().total_cmp(&right.1.half_width()));
         let target = short(self.target.distance());
         let confidence = 1.0 - self.risk.chance();
+        let mut uncertainty = None;
         let (decision, explanation) = match worst {
             Some((_, estimate)) if precise(estimate) => {
                 let half = short(estimate.half_width());
@@ -84,20 +85,29 @@ impl SumCheck {
                     ),
                 )
             }
+            Some((_, Estimate { value: None, .. })) => {
+                let remedy = remedy(None);
+                (Decision::Retry, format!("one mean could not be estimated; the target is {target}: {remedy}."))
+            }
             Some((&worst, estimate)) => {
-                let remedy = remedy(*estimate, |rows, budget| {
-                    let sums = Pair { above: worst.above * rows, below: worst.below * rows };
-                    precise(&self.estimate(sums, margin.with_budget(budget)))
-                });
-                let half = match estimate.value {
-                    None => "one mean could not be estimated".to_owned(),
-                    Some(_) => format!("one mean is only known to within {}", short(estimate.half_width())),
-                };
-                (Decision::Retry, format!("{half}; the target is {target}: {remedy}."))
+                let half = estimate.half_width();
+                let sampling = self.estimate(worst, margin.without_noise()).half_width().min(half);
+                let parts = Uncertainty { sampling, noise: half - sampling, missed_by: half - self.target.distance() };
+                let shown = [half, parts.sampling, parts.noise].map(short);
+                let lever = lever(parts);
+                uncertainty = Some(parts);
+                let [half, sampling, noise] = shown;
+                (
+                    Decision::Retry,
+                    format!(
+                        "one mean is only known to within {half}, {sampling} of it from sampling and {noise} from noise; \
+                         the target is {target}: {lever}."
+                    ),
+                )
             }
             None => (Decision::Retry, "these are not the sums of all groups.".to_owned()),
         };
-        Verdict { decision, estimates, confidence, explanation }
+        Verdict { uncertainty, ..Verdict::new(decision, estimates, confidence, explanation) }
     }
 
     fn estimate(&self, sums: Pair, margin: Margin) -> Estimate {

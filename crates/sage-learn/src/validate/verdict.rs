@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use sage_kernel::Pair;
+
 use crate::estimate::Estimate;
 
 /// A validator's decision on a model.
@@ -23,6 +25,10 @@ pub struct Verdict {
     pub decision: Decision,
     /// The estimates, one for each metric or group.
     pub estimates: Vec<Estimate>,
+    /// The released sums behind the estimates of the test lane, as shares of the range in rows.
+    pub sums: Vec<Pair>,
+    /// Why the first estimate is uncertain, if the test can tell.
+    pub uncertainty: Option<Uncertainty>,
     /// The probability with which each estimate's limits contain the true value. The estimate is informative; the
     /// decision has its own risk.
     pub confidence: f64,
@@ -30,7 +36,23 @@ pub struct Verdict {
     pub explanation: String,
 }
 
+/// Why an estimate is uncertain, in its own units: how far its limit on the side of the target is from the estimate.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Uncertainty {
+    /// The part that more rows reduce: the sample differs from the distribution that it is drawn from.
+    pub sampling: f64,
+    /// The part that more rows or a larger ε reduce: noise was added to the sums.
+    pub noise: f64,
+    /// By how much the estimate itself misses the target; negative if it meets the target.
+    pub missed_by: f64,
+}
+
 impl Verdict {
+    /// A verdict without released sums.
+    pub fn new(decision: Decision, estimates: Vec<Estimate>, confidence: f64, explanation: String) -> Self {
+        Self { decision, estimates, sums: Vec::new(), uncertainty: None, confidence, explanation }
+    }
+
     /// Combines metrics that must all pass with tests of which any may reject.
     ///
     /// Accepts if there are metrics and every one accepts; else rejects if anything rejects. An accepted model is
@@ -48,6 +70,8 @@ impl Verdict {
         Self {
             decision,
             estimates: all().flat_map(|verdict| verdict.estimates.iter().copied()).collect(),
+            uncertainty: accepting.iter().find_map(|verdict| verdict.uncertainty),
+            sums: accepting.iter().flat_map(|verdict| verdict.sums.iter().copied()).collect(),
             confidence: all().map(|verdict| verdict.confidence).fold(1.0, f64::min),
             explanation: all().map(|verdict| verdict.explanation.as_str()).collect::<Vec<_>>().join(" "),
         }

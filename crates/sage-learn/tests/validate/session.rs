@@ -332,8 +332,7 @@ fn answers_out_of_reach_are_rejected() {
         assert_eq!(verdict.decision, Decision::Retry, "{verdict}");
     }
     // Combined with a test that does not accept, the rejection decides.
-    let rejected =
-        Verdict { decision: Decision::Reject, estimates: Vec::new(), confidence: 0.95, explanation: String::new() };
+    let rejected = Verdict::new(Decision::Reject, Vec::new(), 0.95, String::new());
     let retried = Verdict { decision: Decision::Retry, ..rejected.clone() };
     assert_eq!(Verdict::together(vec![retried], vec![rejected]).decision, Decision::Reject);
 }

@@ -23,6 +23,19 @@ pub struct Plan {
     pub starts_now: bool,
     /// How many more first attempts fit on the blocks of the first window.
     pub runs_left: u64,
+    /// How many blocks are likely to be enough at several costs, cheapest first; empty until a count of rows was released
+    /// or declared, or an attempt of this pipeline was judged.
+    #[serde(default)]
+    pub forecast: Vec<ForecastLine>,
+}
+
+/// How many blocks are likely to be enough at a cost.
+#[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct ForecastLine {
+    /// What an attempt costs each block.
+    pub epsilon: Decimal,
+    /// The number of blocks with which it has an even chance; `null` if no number within the limits is enough.
+    pub blocks: Option<u32>,
 }
 
 /// The window and the cost of a first attempt.
@@ -51,6 +64,11 @@ impl From<&Preview> for Plan {
             blocks_that_admit_it: preview.eligible,
             starts_now: preview.eligible >= preview.window,
             runs_left: preview.runs_left,
+            forecast: preview
+                .forecast
+                .iter()
+                .map(|line| ForecastLine { epsilon: Decimal::from_exact(line.epsilon), blocks: line.blocks })
+                .collect(),
         }
     }
 }

@@ -100,8 +100,22 @@ pub struct Attempt {
     pub estimates: Option<Vec<Interval>>,
     /// The confidence with which the limits of the estimates hold.
     pub confidence: Option<f64>,
+    /// Why its first estimate is uncertain.
+    #[serde(default)]
+    pub uncertainty: Option<Uncertainty>,
     /// The reason of the verdict.
     pub reason: Option<String>,
+}
+
+/// Why an estimate is uncertain, in its own units: how far its limit on the side of the target is from it.
+#[derive(Clone, Copy, Debug, Serialize, Deserialize, JsonSchema)]
+pub struct Uncertainty {
+    /// The part that more rows reduce.
+    pub sampling: f64,
+    /// The part that more rows or a larger epsilon reduce.
+    pub noise: f64,
+    /// By how much the estimate itself misses the target; negative if it meets the target.
+    pub missed_by: f64,
 }
 
 /// What a run waits for.
@@ -292,6 +306,11 @@ impl Attempt {
             verdict: one.outcome.as_ref().map(|outcome| verdict_word(outcome).to_owned()),
             estimates: report.map(|report| report.estimates.iter().map(Interval::from).collect()),
             confidence: report.map(|report| report.confidence),
+            uncertainty: report.and_then(|report| report.uncertainty).map(|parts| Uncertainty {
+                sampling: parts.sampling,
+                noise: parts.noise,
+                missed_by: parts.missed_by,
+            }),
             reason: reason(one).map(str::to_owned),
         }
     }

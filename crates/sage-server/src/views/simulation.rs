@@ -58,6 +58,8 @@ pub enum StrategyName {
     Frugal,
     /// Budget before data.
     Conserve,
+    /// What a forecast recommends.
+    Informed,
 }
 
 impl StrategyName {
@@ -65,6 +67,7 @@ impl StrategyName {
         match self {
             Self::Frugal => ("frugal", Strategy::Frugal),
             Self::Conserve => ("conserve", Strategy::Conserve),
+            Self::Informed => ("informed", Strategy::Informed),
         }
     }
 }

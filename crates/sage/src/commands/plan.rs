@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sage_server::format::{blocks, rounded_up};
-use sage_server::views::plan::Plan;
+use sage_server::views::plan::{ForecastLine, Plan};
 
 use crate::client::{self, PipelineRequest, Target};
 use crate::directory::{DirectoryArgs, UserArgs};
@@ -69,12 +69,13 @@ fn described(plan: &Plan) -> String {
             if eligible == 1 { "does" } else { "do" }
         ),
     };
+    let forecast: String = plan.forecast.iter().map(forecast_line).collect();
     format!(
         "{} on stream {}; nothing is charged by looking\n  \
          first     reads {} and loses at most epsilon {} on each of them\n  \
          worst     an attempt loses at most epsilon {} on each block it reads\n  \
          starts    {now}\n  \
-         left      {} more such first attempts fit on the newest {}\n",
+         left      {} more such first attempts fit on the newest {}\n{forecast}",
         plan.pipeline,
         plan.stream,
         blocks(window),
@@ -83,4 +84,14 @@ fn described(plan: &Plan) -> String {
         plan.runs_left,
         blocks(window),
     )
+}
+
+fn forecast_line(line: &ForecastLine) -> String {
+    let epsilon = rounded_up(line.epsilon.to_f64());
+    match line.blocks {
+        Some(enough) => format!("  forecast  at epsilon {epsilon} about {} are likely to be enough\n", blocks(enough)),
+        None => {
+            format!("  forecast  at epsilon {epsilon} no number of blocks within its limits is likely to be enough\n")
+        }
+    }
 }

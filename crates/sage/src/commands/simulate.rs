@@ -58,6 +58,8 @@ enum StrategyName {
     Frugal,
     /// Budget before data
     Conserve,
+    /// What a forecast recommends
+    Informed,
 }
 
 /// Filters by their names.
@@ -100,7 +102,7 @@ pub(crate) struct SimulateArgs {
     /// The scheduler; can be repeated [default: even-split and first-come]
     #[arg(long = "scheduler", value_name = "NAME")]
     schedulers: Vec<SchedulerName>,
-    /// What grows after an inconclusive attempt; can be repeated [default: both]
+    /// What grows after an inconclusive attempt; can be repeated [default: frugal and conserve]
     #[arg(long = "strategy", value_name = "NAME")]
     strategies: Vec<StrategyName>,
     /// The first seed: the same seed gives the same traffic
@@ -136,6 +138,7 @@ impl SimulateArgs {
         let strategy = |name: &StrategyName| match name {
             StrategyName::Frugal => simulation::StrategyName::Frugal,
             StrategyName::Conserve => simulation::StrategyName::Conserve,
+            StrategyName::Informed => simulation::StrategyName::Informed,
         };
         SimulationRequest {
             blocks: self.blocks,

@@ -122,7 +122,7 @@ fn ended(engine: &Engine, number: u64, stop: &StopSignal) -> Result<(), Failure>
 
 const fn stopped_code(end: End) -> u8 {
     match end {
-        End::TimedOut | End::Limit(_) => 11,
+        End::TimedOut | End::Limit(_) | End::OutOfReach => 11,
         End::Cancelled | End::Failing | End::Crashed => 1,
         End::NotMember | End::NameTaken => 13,
     }

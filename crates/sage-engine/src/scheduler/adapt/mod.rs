@@ -1,10 +1,10 @@
 //! Privacy-adaptive training: the next attempt of a pipeline after one that was not sufficient.
 //!
 //! A pipeline starts with a small cost on a small window. While its test returns RETRY, it tries again with more data
-//! or a higher cost, about twice as much each time, until it is accepted, rejected, past its deadline or at its limits.
+//! or a higher cost until it is accepted, rejected, past its deadline or at its limits.
 //! This is a pure state machine: [`State::step`] folds events, and [`State::next`] returns the next action for the
 //! present time and available budget. It has no clock, no ledger and no rows. Only verdicts depend on rows, and they
-//! have been released.
+//! have been released. [`Strategy::Informed`] also uses a [`Forecast`], which is a function of released values.
 //!
 //! # Without spending twice
 //! A choice is recorded before it is charged, and has a serial number from which the key of the charge is derived. A
@@ -17,6 +17,8 @@
 //! - attempts that only double their cost sum to 2c − c₀, which is less than four times the smallest sufficient cost;
 //! - under [`Strategy::Conserve`] a block that is in all windows pays less than (2 + d) c, where the window doubled d
 //!   times at constant cost;
+//! - under [`Strategy::Informed`] the masses (cost times blocks) of all attempts sum to at most four times the least
+//!   sufficient mass, if what the forecast excludes is insufficient;
 //! - under [`Strategy::Frugal`] a sequence of window doublings that starts at cost c costs a block at most 2c + a c₀,
 //!   where a attempts were at the minimum cost c₀.
 //!
@@ -27,10 +29,16 @@
 //! Attempts lost to a crash are repeated and charged again. These are bounds on the schedule; whether a test succeeds
 //! also depends on chance.
 
+mod forecast;
+mod informed;
+mod path;
 mod plan;
+mod risk;
 mod state;
 mod world;
 
+pub use forecast::Forecast;
+pub(crate) use informed::LIKELY;
 pub use plan::{Limits, Mode, Plan, PlanError, RiskSchedule, Strategy, Units};
 pub use state::{Action, Attempt, End, Event, Impossible, Limit, Outcome, Phase, State, Verdict, Wanted};
 pub use world::{Offers, World};

@@ -5,6 +5,9 @@ use std::fmt;
 /// What grows after an attempt that was not sufficient.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Strategy {
+    /// What a forecast from released values recommends, within four times the optimum: the attempt with the least
+    /// expected mass (cost times blocks) of itself and all that follow.
+    Informed,
     /// The cost, if the allocation admits twice as much on as many blocks; otherwise the window, at the same cost.
     Conserve,
     /// The window, if there are twice as many blocks, at half the cost but never below the first; otherwise the cost.
@@ -27,6 +30,9 @@ pub enum RiskSchedule {
     Falling,
     /// Each of a limited number of attempts gets an equal part.
     Even,
+    /// For [`Strategy::Informed`]: a likely attempt gets half of what is left, one that mostly measures an eighth. What
+    /// an attempt gets is decided before it, from released values, and never more than is left.
+    Probing,
 }
 
 /// The unit of a cost.
@@ -168,7 +174,13 @@ impl Plan {
         &self.limits
     }
 
-    /// The divisor of the pipeline's error probability for attempt `index`, counted from one.
+    /// The risk schedule.
+    pub const fn risk(&self) -> RiskSchedule {
+        self.risk
+    }
+
+    /// The divisor of the pipeline's error probability for attempt `index`, counted from one. A probing schedule divides
+    /// what earlier attempts left, so its divisors do not follow from the index.
     pub const fn risk_divisor(&self, index: u32) -> u64 {
         match (self.risk, self.limits.attempts) {
             (RiskSchedule::Even, Some(attempts)) => attempts as u64,

@@ -4,7 +4,10 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::plan::{Mode, Plan, Strategy, Units};
+use super::informed::{self, FailedAttempts, Search, WORTHWHILE};
+use super::path::Candidate;
+use super::plan::{Mode, Plan, RiskSchedule, Strategy, Units};
+use super::risk::{Draw, RiskLeft};
 use super::world::World;
 
 /// One attempt.
@@ -72,6 +75,8 @@ pub enum End {
     Crashed,
     /// Its name belongs to another stream.
     NameTaken,
+    /// According to its released estimates, neither more rows nor more budget reach the target.
+    OutOfReach,
 }
 
 /// The number of consecutive lost attempts after which a pipeline ends.
@@ -174,6 +179,9 @@ pub struct State {
     /// Whether the last judged attempt had half the cost of the previous one.
     halved: bool,
     spent: u128,
+    failed: FailedAttempts,
+    /// What a probing schedule has left.
+    risk: RiskLeft,
     /// Attempts lost since the last verdict.
     lost: u32,
 }
@@ -181,8 +189,19 @@ pub struct State {
 impl State {
     /// The state before any event.
     pub const fn new(plan: Plan) -> Self {
-        let phase = Phase::Idle;
-        Self { plan, phase, judged: None, tests: 0, choices: 0, data_doublings: 0, halved: false, spent: 0, lost: 0 }
+        Self {
+            plan,
+            phase: Phase::Idle,
+            judged: None,
+            tests: 0,
+            choices: 0,
+            data_doublings: 0,
+            halved: false,
+            spent: 0,
+            failed: FailedAttempts { total: 0, largest: 0, widest: 0 },
+            risk: RiskLeft::WHOLE,
+            lost: 0,
+        }
     }
 
     /// The state after these events.
@@ -226,10 +245,12 @@ impl State {
             (Phase::Chosen(_), Event::Refused) => Ok(Self { phase: Phase::Idle, ..self }),
             (Phase::Chosen(attempt), Event::Charged) => {
                 let spent = self.spent + u128::from(attempt.cost);
-                Ok(Self { phase: Phase::Running(attempt), tests: attempt.index, spent, ..self })
+                let risk = self.risk.after(attempt.risk_divisor);
+                Ok(Self { phase: Phase::Running(attempt), tests: attempt.index, spent, risk, ..self })
             }
             (Phase::Running(attempt), Event::Withdrawn) => {
                 let spent = self.spent - u128::from(attempt.cost);
+                // Nothing was tested. The risk of a probing schedule is not restored: it is small, and always enough.
                 Ok(Self { phase: Phase::Idle, tests: attempt.index - 1, spent, ..self })
             }
             (Phase::Running(_), Event::Burnt) => Ok(Self { phase: Phase::Idle, lost: self.lost + 1, ..self }),
@@ -249,7 +270,10 @@ impl State {
             && limits.attempts.is_none_or(|attempts| attempt.index <= attempts)
             && (self.plan.first_cost()..=limits.cost).contains(&attempt.cost)
             && (self.plan.first_window()..=limits.window).contains(&attempt.window)
-            && attempt.risk_divisor == self.plan.risk_divisor(attempt.index)
+            && match self.plan.risk() {
+                RiskSchedule::Probing => self.risk.admits(attempt.risk_divisor),
+                _ => attempt.risk_divisor == self.plan.risk_divisor(attempt.index),
+            }
     }
 
     fn judge(self, attempt: Attempt, verdict: Verdict) -> Self {
@@ -261,7 +285,8 @@ impl State {
             Verdict::Retry => Phase::Idle,
         };
         let data_doublings = self.data_doublings + u32::from(grown);
-        Self { phase, judged: Some(attempt), data_doublings, halved, lost: 0, ..self }
+        let failed = self.failed.with(Candidate { cost: attempt.cost, window: attempt.window });
+        Self { phase, judged: Some(attempt), data_doublings, halved, failed, lost: 0, ..self }
     }
 
     /// The next action. Only [`Action::Choose`] and [`Action::Stop`] depend on the world, and both are recorded before
@@ -286,6 +311,9 @@ impl State {
         if limits.deadline.is_some_and(|deadline| world.time >= deadline) {
             return Action::Stop(End::TimedOut);
         }
+        if self.plan.strategy() == Strategy::Informed {
+            return self.choose_informed(world);
+        }
         let steps = self.steps();
         let Some(last) = steps.iter().flatten().next_back() else {
             return Action::Stop(End::Limit(Limit::Growth));
@@ -298,6 +326,22 @@ impl State {
                 let (cost, blocks) = steps.iter().flatten().max_by_key(|step| step.1).unwrap_or(last);
                 Action::Wait(Wanted { blocks: *blocks, cost: *cost, deadline: limits.deadline })
             }
+        }
+    }
+
+    fn choose_informed(&self, world: World<'_>) -> Action {
+        match informed::search(&self.plan, self.failed, world.offers, world.forecast) {
+            Search::Try(one) => {
+                let likely = world.forecast.is_none_or(|forecast| forecast.chance(one.cost, one.window) >= WORTHWHILE);
+                let draw = if likely { Draw::Likely } else { Draw::Probe };
+                let attempt = self.attempt(self.raised(one.cost, one.window, world), one.window);
+                Action::Choose(Attempt { risk_divisor: self.risk_divisor(draw), ..attempt })
+            }
+            Search::Wait(one) => {
+                Action::Wait(Wanted { blocks: one.window, cost: one.cost, deadline: self.plan.limits().deadline })
+            }
+            Search::Exhausted => Action::Stop(End::Limit(Limit::Growth)),
+            Search::Hopeless => Action::Stop(End::OutOfReach),
         }
     }
 
@@ -316,7 +360,7 @@ impl State {
             // The budget of the current blocks is used up; the pipeline continues with newer blocks.
             (Mode::Aggressive, _) => floor,
             (Mode::Conserve, Strategy::Conserve) => cost,
-            (Mode::Conserve, Strategy::Frugal) => cost.div_ceil(2).max(floor),
+            (Mode::Conserve, _) => cost.div_ceil(2).max(floor),
         };
         let more_data = may_grow.then_some((with_data, grown));
         // If half the cost on twice the rows has the same relative noise, one such step in a row is enough.
@@ -335,7 +379,19 @@ impl State {
     }
 
     const fn attempt(&self, cost: u64, window: u32) -> Attempt {
-        let index = self.tests + 1;
-        Attempt { index, serial: self.choices + 1, cost, window, risk_divisor: self.plan.risk_divisor(index) }
+        let risk_divisor = self.risk_divisor(Draw::Likely);
+        Attempt { index: self.tests + 1, serial: self.choices + 1, cost, window, risk_divisor }
+    }
+
+    const fn risk_divisor(&self, draw: Draw) -> u64 {
+        match self.plan.risk() {
+            RiskSchedule::Probing => self.risk.divisor(draw),
+            _ => self.plan.risk_divisor(self.tests + 1),
+        }
+    }
+
+    /// The divisor of the error probability of the next attempt, if it is a likely one.
+    pub const fn next_risk_divisor(&self) -> u64 {
+        self.risk_divisor(Draw::Likely)
     }
 }

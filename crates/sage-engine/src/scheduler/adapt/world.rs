@@ -1,5 +1,7 @@
 //! The budget that is available to a pipeline at one moment.
 
+use super::forecast::Forecast;
+
 /// The amounts that can be spent on each block, without the blocks' names.
 ///
 /// The caller leaves out blocks that are retired or outside the window.
@@ -40,6 +42,19 @@ impl Offers {
         u32::try_from(self.falling.partition_point(|offer| *offer >= cost)).unwrap_or(u32::MAX)
     }
 
+    /// The number of blocks, with or without budget.
+    pub fn count(&self) -> u32 {
+        u32::try_from(self.falling.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The distinct amounts, smallest first, each with the number of blocks on which it can be spent.
+    pub(super) fn levels(&self) -> impl Iterator<Item = (u64, u32)> {
+        let numbers = (1_u32..).zip(&self.falling).map(|(blocks, amount)| (*amount, blocks));
+        let next = self.falling.iter().skip(1).map(Some).chain([None]);
+        let last_of_level = numbers.zip(next).filter(|((amount, _), next)| *next != Some(amount));
+        last_of_level.map(|(level, _)| level).collect::<Vec<_>>().into_iter().rev()
+    }
+
     /// The most of its own budget that can be spent on each of `count` blocks; zero if there are fewer.
     pub fn most(&self, blocks: u32) -> u64 {
         if self.kind == Kind::Lent {
@@ -51,10 +66,19 @@ impl Offers {
 }
 
 /// The world as a pipeline sees it.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy)]
 pub struct World<'world> {
     /// The time, in the unit of the deadline.
     pub time: u64,
     /// The available budget.
     pub offers: &'world Offers,
+    /// What released values say about the next attempt, if anything.
+    pub forecast: Option<&'world dyn Forecast>,
+}
+
+impl<'world> World<'world> {
+    /// The world without a forecast.
+    pub const fn new(time: u64, offers: &'world Offers) -> Self {
+        Self { time, offers, forecast: None }
+    }
 }

@@ -43,7 +43,7 @@ pub(crate) fn run(
 ) -> (Vec<Attempt>, Action) {
     let mut attempts = Vec::new();
     loop {
-        match state.next(World { time, offers }) {
+        match state.next(World::new(time, offers)) {
             Action::Choose(attempt) => {
                 assert!(offers.blocks(attempt.cost) >= attempt.window, "{attempt:?} is more than is offered");
                 step(state, Event::Chosen(attempt));

@@ -66,7 +66,7 @@ proptest! {
             // Every round starts from the log alone.
             let state = State::replay(plan, log.iter().copied()).expect("its own log");
             let offers = Offers::new(vec![u64::from(round.offer); usize::from(round.blocks)]);
-            let action = state.next(World { time, offers: &offers });
+            let action = state.next(World::new(time, &offers));
             if let Some(outcome) = over {
                 prop_assert_eq!(action, Action::Nothing(outcome), "an ended run stays ended");
             }
@@ -94,7 +94,7 @@ proptest! {
         for round in rounds {
             let offers = Offers::new(vec![u64::from(round.offer); usize::from(round.blocks)]);
             let known = log.len();
-            act(state.next(World { time: 0, offers: &offers }), round, &mut ledger, &mut log);
+            act(state.next(World::new(0, &offers)), round, &mut ledger, &mut log);
             for event in &log[known..] {
                 state = state.step(*event).expect("it can follow");
             }

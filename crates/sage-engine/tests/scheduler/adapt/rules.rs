@@ -83,7 +83,7 @@ fn limits_end_the_search() {
         let (attempts, last) = run(&mut state, &plenty, 0, |_| Verdict::Retry);
         assert_eq!((attempts.len(), last), (count, Action::Stop(end)), "{name}: {attempts:?}");
         step(&mut state, Event::Ended(end));
-        let over = state.next(World { time: 0, offers: &plenty });
+        let over = state.next(World::new(0, &plenty));
         assert_eq!(over, Action::Nothing(Outcome::Stopped(end)), "{name}");
     }
 }
@@ -93,7 +93,7 @@ fn a_deadline_stops_new_attempts_and_no_charged_one() {
     let limits = Limits { deadline: Some(100), ..UNLIMITED };
     let mut state = State::new(plan((10, 1), limits, Strategy::Conserve, Mode::Conserve, Units::Share));
     let offers = Offers::new(vec![10]);
-    let at = |state: &State, time| state.next(World { time, offers: &offers });
+    let at = |state: &State, time| state.next(World::new(time, &offers));
     assert_eq!(at(&state, 100), Action::Stop(End::TimedOut));
     let Action::Choose(attempt) = at(&state, 99) else { panic!("it may begin") };
     step(&mut state, Event::Chosen(attempt));
@@ -132,7 +132,7 @@ fn invalid_plans_and_events_are_refused() {
     assert_eq!(plan.with_risk(RiskSchedule::Even), Err(PlanError::EvenWithoutAttempts));
     let state = State::new(plan);
     let offers = Offers::new(vec![10]);
-    let Action::Choose(attempt) = state.next(World { time: 0, offers: &offers }) else { panic!("it may begin") };
+    let Action::Choose(attempt) = state.next(World::new(0, &offers)) else { panic!("it may begin") };
     for event in [
         Event::Charged,
         Event::Refused,
@@ -153,7 +153,7 @@ fn a_lost_attempt_is_tried_again_and_counts() {
     let mut state = State::new(plan((10, 1), UNLIMITED, Strategy::Conserve, Mode::Conserve, Units::Share));
     let offers = Offers::new(vec![100]);
     let begin = |state: &mut State| {
-        let Action::Choose(attempt) = state.next(World { time: 0, offers: &offers }) else { panic!("it may begin") };
+        let Action::Choose(attempt) = state.next(World::new(0, &offers)) else { panic!("it may begin") };
         step(state, Event::Chosen(attempt));
         attempt
     };

@@ -110,7 +110,7 @@ fn outcome(run: &Value) -> Result<(), Failure> {
     let code = match status {
         "accepted" => return Ok(()),
         "rejected" => 10,
-        "timed out" | "out of attempts" | "at its limits" | "over its time" | "over its memory" => 11,
+        "timed out" | "out of attempts" | "at its limits" | "over its time" | "over its memory" | "out of reach" => 11,
         "no member" => 13,
         _ => 1,
     };

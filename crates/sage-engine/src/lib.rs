@@ -30,6 +30,7 @@ mod catalog;
 pub mod doctor;
 pub mod generate;
 pub mod learners;
+pub mod metrics;
 mod orders;
 pub mod pipeline;
 pub mod plan;

@@ -33,7 +33,7 @@ use sage_kernel::{BlockPart, Mechanism, MomentBounds, Permit, Session, Summary, 
 use sage_learn::encode::Encoded;
 use sage_learn::statistics::StatisticError;
 
-use crate::pipeline::Metric;
+use crate::metrics::{self, Measured, Metric, RejectionTest};
 pub use crate::plan::TrainingBudget;
 use crate::plan::{Inputs, PlanRefusal};
 
@@ -50,21 +50,26 @@ pub enum Targets {
 
 impl Targets {
     /// Whether the metric measures predictions of such labels.
-    pub(crate) const fn allow(self, metric: Metric) -> bool {
-        match metric {
-            Metric::SquaredError { .. } | Metric::AbsoluteError { .. } => !matches!(self, Self::Classes),
-            Metric::LogLoss { .. } | Metric::Accuracy => !matches!(self, Self::Numbers),
-            Metric::Precision => false,
+    pub(crate) fn allow(self, metric: &dyn Metric) -> bool {
+        match metric.kind().measured {
+            Measured::Numbers => !matches!(self, Self::Classes),
+            Measured::Classes => !matches!(self, Self::Numbers),
+            Measured::Statistics => false,
         }
     }
 
     /// The allowed metrics, for messages.
-    pub(crate) const fn metrics(self) -> &'static str {
-        match self {
-            Self::Numbers => "\"mse\" or \"absolute\"",
-            Self::Classes => "\"log_loss\" or \"accuracy\"",
-            Self::Both => "\"mse\", \"absolute\", \"log_loss\" or \"accuracy\"",
-        }
+    pub(crate) fn metrics(self) -> String {
+        let measured = match self {
+            Self::Numbers => &[Measured::Numbers][..],
+            Self::Classes => &[Measured::Classes],
+            Self::Both => &[Measured::Numbers, Measured::Classes],
+        };
+        let kinds = metrics::kinds();
+        let names = measured.iter().flat_map(|measured| kinds.iter().filter(|kind| kind.measured == *measured));
+        let mut names: Vec<String> = names.map(|kind| format!("\"{}\"", kind.name)).collect();
+        let last = names.pop().unwrap_or_default();
+        if names.is_empty() { last } else { format!("{} or {last}", names.join(", ")) }
     }
 }
 
@@ -85,8 +90,8 @@ pub trait Learner: Any + fmt::Debug + Send + Sync {
 
     /// Whether a run may be rejected because no model of this learner can reach a target of this metric. By default for
     /// accuracy, where the bound covers every classifier of the same categories.
-    fn can_reject(&self, metric: Metric) -> bool {
-        metric == Metric::Accuracy
+    fn can_reject(&self, metric: &dyn Metric) -> bool {
+        metric.rejection() == Some(RejectionTest::BestAnswers)
     }
 
     /// The number of training rows per block that the pipeline file declares, for streams without a census.

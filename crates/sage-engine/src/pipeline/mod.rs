@@ -21,7 +21,7 @@ pub use parts::{Bounds, Extent, Keys};
 pub(crate) use parts::{read_count, read_number};
 pub use statistic::Statistic;
 pub use train::{RowTransport, Train};
-pub use validate::{Goal, Metric, TestBound, Validate};
+pub use validate::{Goal, TestBound, Validate};
 
 pub use crate::document::DocumentError as PipelineFileError;
 use crate::document::{list, quoted};

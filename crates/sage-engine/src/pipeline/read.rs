@@ -5,9 +5,10 @@ use super::feature::Features;
 use super::limits::Limits;
 use super::parts::{Bounds, Extent, forbid_keys, read_sql, read_width};
 use super::train::Train;
-use super::validate::{Metric, Validate};
+use super::validate::Validate;
 use super::{Label, Pipeline, Window};
 use crate::document::{self, DocumentError, NAME, Section, Shape, is_name};
+use crate::metrics::{Measured, Metric};
 
 type Read<T> = Result<T, DocumentError>;
 
@@ -39,7 +40,7 @@ fn read_document(whole: &Section<'_>) -> Read<Pipeline> {
         None => None,
     };
     if let (Some(label), Some(validate)) = (&label, &validate) {
-        check_label(&section, label, &train, validate.metric)?;
+        check_label(&section, label, &train, &*validate.metric)?;
     }
     let stages = Stages {
         features: features.depend_on_rows(),
@@ -155,11 +156,11 @@ fn check_inputs(section: &Section<'_>, train: &Train, label: Option<&Label>, fea
 }
 
 /// Checks that the label fits the learner and the metric. The type of a column is checked later, against the stream.
-fn check_label(section: &Section<'_>, label: &Label, train: &Train, metric: Metric) -> Read<()> {
+fn check_label(section: &Section<'_>, label: &Label, train: &Train, metric: &dyn Metric) -> Read<()> {
     const CLASS: &str = "{ truth = \"...\" } or a boolean column: the learner or the metric is for classification";
     const NUMBER: &str =
         "{ sql = \"...\", bounds = [0, 1] } or a column of numbers: the learner or the metric is for regression";
-    let classes = metric.is_of_classes() || train.learns_classes();
+    let classes = metric.kind().measured == Measured::Classes || train.learns_classes();
     match label {
         Label::Number { .. } if classes => Err(section.wrong("label", CLASS)),
         Label::Truth(_) if !classes => Err(section.wrong("label", NUMBER)),

@@ -13,7 +13,8 @@ use sage_model::formula::{Column as GraphColumn, Domain, Missing};
 
 use super::refusal::PlanRefusal;
 use super::{Table, Tables};
-use crate::pipeline::{Bounds, Feature, Keys, Label, Metric, Missing as Absent, Pipeline, ReleasedTable, Source};
+use crate::metrics::Measured;
+use crate::pipeline::{Bounds, Feature, Keys, Label, Missing as Absent, Pipeline, ReleasedTable, Source};
 use crate::read::{Expression, Query, formula};
 use crate::stream::{Column, Kind, StreamFile};
 use crate::suggest::nearest;
@@ -210,8 +211,8 @@ pub(super) fn label_expression(
 
 /// Checks that the label fits the learner and the metric: numbers have bounds, classes do not.
 pub(super) fn check_label_kind(pipeline: &Pipeline, bounds: Option<(f64, f64)>) -> Result<(), PlanRefusal> {
-    let metric = pipeline.validate.as_ref().map(|validate| validate.metric);
-    let classes = metric.is_some_and(Metric::is_of_classes) || pipeline.train.learns_classes();
+    let measured = pipeline.validate.as_ref().map(|validate| validate.metric.kind().measured);
+    let classes = measured == Some(Measured::Classes) || pipeline.train.learns_classes();
     match (classes, bounds) {
         (true, Some(_)) => Err(PlanRefusal::part("label", "a class: { truth = \"...\" } or a boolean column")),
         (false, None) => {

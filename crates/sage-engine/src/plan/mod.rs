@@ -37,6 +37,7 @@ pub use refusal::PlanRefusal;
 pub use terms::Terms;
 pub use training::TrainingBudget;
 
+use crate::metrics::RejectionTest;
 use crate::pipeline::{Bounds, Keys, Pipeline, Statistic, Train};
 use crate::read::{self, Expression, Query};
 use crate::stream::{Kind, StreamFile};
@@ -107,7 +108,7 @@ impl Recipe {
             Train::Model(learner) => {
                 let (query, model_inputs) = inputs::plan_inputs(&pipeline, file, tables)?;
                 let reject = pipeline.validate.as_ref().is_some_and(|validate| {
-                    validate.reject && matches!(validate.metric, crate::pipeline::Metric::Accuracy)
+                    validate.reject && validate.metric.rejection() == Some(RejectionTest::BestAnswers)
                 });
                 if reject && model_inputs.encoding().cells().is_none() {
                     let why = "false: rejection by accuracy needs features that are all categorical, \

@@ -17,7 +17,7 @@ use sage_model::bundle::Graph;
 use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;
 
-pub(crate) use model::{ExternalModelTest, block_sums, certificate_row, row_loss, train_and_test};
+pub(crate) use model::{ExternalModelTest, block_sums, certificate_row, train_and_test};
 pub(crate) use observer::AttemptObserver;
 pub use observer::Stage;
 pub use report::{Interval, Report, Uncertainty};

@@ -13,7 +13,8 @@ use sage_learn::validate::{
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
 use crate::learners::{BlockSums, FittedModel, Fitting};
-use crate::pipeline::{Goal, Metric, TestBound, Train, Validate};
+use crate::metrics::{MetricTest, RejectionTest};
+use crate::pipeline::{Goal, TestBound, Train, Validate};
 use crate::plan::{AttemptCost, Inputs, Recipe, TrainingNoise};
 use crate::read::{Batch, Row};
 
@@ -72,9 +73,9 @@ pub(crate) fn block_sums<'recipe>(recipe: &'recipe Recipe, cost: &AttemptCost) -
     };
     let inputs = recipe.inputs()?;
     let rejects = cost.noises.reject.is_some();
-    let metric = recipe.pipeline().validate.as_ref().map(|validate| validate.metric);
+    let rejection = recipe.pipeline().validate.as_ref().and_then(|validate| validate.metric.rejection());
     let unfitted = inputs.encoding().joins().any(|(.., join)| join.table.is_empty());
-    if unfitted || rejects && metric == Some(Metric::Accuracy) {
+    if unfitted || rejects && rejection == Some(RejectionTest::BestAnswers) {
         return None;
     }
     learner.block_sums(inputs, charged, rejects.then(|| certificate_bounds(inputs.encoding().layout())))
@@ -105,16 +106,15 @@ impl Test<'_> {
     ) -> Result<Verdict, AttemptFailure> {
         let noise =
             cost.noises.validate.ok_or_else(|| AttemptFailure("this pipeline has no budget for a test".to_owned()))?;
-        let metric = self.validate.metric;
+        let metric = &*self.validate.metric;
         let predict = self.fitted.predictor();
         let loss = |row: &Example<'_>| {
             let width = self.inputs.label().map_or(1.0, |(low, high)| high - low);
-            row_loss(metric, f64::from(row.label), predict(row), width)
+            metric.loss(f64::from(row.label), predict(row), width)
         };
         match &self.validate.goal {
             Goal::BetterThan { margin, .. } => {
-                let target =
-                    ComparisonTarget::new(*margin, metric.bound().unwrap_or(1.0)).map_err(AttemptFailure::because)?;
+                let target = ComparisonTarget::new(*margin, metric.test().range()).map_err(AttemptFailure::because)?;
                 let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
                 let old = |row: &Example<'_>| row.beside.last().map_or(0.0, |loss| f64::from(*loss));
                 check.run(session, |row| (loss(&row), old(&row))).map_err(AttemptFailure::because)
@@ -128,8 +128,8 @@ impl Test<'_> {
         &self, session: &mut Session<Encoded, N>, epsilon: Epsilon, risk: Risk,
     ) -> Result<Verdict, AttemptFailure> {
         let encoding = self.inputs.encoding();
-        let verdict = match (self.validate.metric, &self.validate.goal) {
-            (Metric::Accuracy, Goal::Target(target)) => {
+        let verdict = match (self.validate.metric.rejection(), &self.validate.goal) {
+            (Some(RejectionTest::BestAnswers), Goal::Target(target)) => {
                 let cells = encoding
                     .cells()
                     .ok_or_else(|| AttemptFailure("the features are not all categorical".to_owned()))?;
@@ -162,13 +162,13 @@ fn test_target<R: Rows, N: NoiseSource>(
     validate: &Validate, target: f64, noise: TableNoise, risk: Risk, session: &mut Session<R, N>,
     loss: impl Fn(R::Row<'_>) -> Option<f64>,
 ) -> Result<Verdict, AttemptFailure> {
-    let ran = match validate.metric {
-        Metric::Accuracy => {
+    let ran = match validate.metric.test() {
+        MetricTest::CorrectShare => {
             let target = AccuracyTarget::new(target).map_err(AttemptFailure::because)?;
             AccuracyCheck { target, noise, risk }.run(session, |row| loss(row).map(|loss| loss == 0.0))
         }
-        metric => {
-            let target = LossTarget::new(target, metric.bound().unwrap_or(1.0)).map_err(AttemptFailure::because)?;
+        test => {
+            let target = LossTarget::new(target, test.range()).map_err(AttemptFailure::because)?;
             LossCheck { target, bound: bound(validate.test), noise, risk }.run(session, loss)
         }
     };
@@ -194,7 +194,7 @@ impl ExternalModelTest<'_> {
         let Goal::Target(target) = validate.goal else {
             return Err(AttemptFailure("this test needs a baseline model".to_owned()));
         };
-        let loss = |row: Row<'_>| Some(row_loss(validate.metric, self.label(row)?, predict(row)?, 1.0));
+        let loss = |row: Row<'_>| Some(validate.metric.loss(self.label(row)?, predict(row)?, 1.0));
         test_target(validate, target, noise, risk, session, loss)
     }
 
@@ -207,12 +207,12 @@ impl ExternalModelTest<'_> {
         let Goal::BetterThan { margin, .. } = validate.goal else {
             return Err(AttemptFailure("this test has no baseline model".to_owned()));
         };
-        let bound = validate.metric.bound().unwrap_or(1.0);
+        let bound = validate.metric.test().range();
         let target = ComparisonTarget::new(margin, bound).map_err(AttemptFailure::because)?;
         let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
         let losses = |row: Row<'_>| {
             let label = self.label(row)?;
-            Some((row_loss(validate.metric, label, predict(row)?, 1.0), baseline(row, label)))
+            Some((validate.metric.loss(label, predict(row)?, 1.0), baseline(row, label)))
         };
         check.run(session, losses).map_err(AttemptFailure::because)
     }
@@ -232,44 +232,11 @@ impl ExternalModelTest<'_> {
     }
 }
 
-/// The loss of a prediction in the units of the label, whose range has this width. For accuracy, zero if it is correct.
-pub(crate) fn row_loss(metric: Metric, label: f64, predicted: f64, width: f64) -> f64 {
-    let miss = (predicted - label) * width;
-    match metric {
-        Metric::SquaredError { .. } => miss * miss,
-        Metric::AbsoluteError { .. } => miss.abs(),
-        Metric::LogLoss { .. } => {
-            let given = if label >= 0.5 { predicted } else { 1.0 - predicted };
-            -given.max(f64::MIN_POSITIVE).ln()
-        }
-        // NaN is wrong for either label; otherwise it would count as the lower class.
-        Metric::Accuracy | Metric::Precision => {
-            f64::from(u8::from(predicted.is_nan() || (predicted >= 0.5) != (label >= 0.5)))
-        }
-    }
-}
-
 const fn bound(test: TestBound) -> Bound {
     match test {
         TestBound::KullbackLeibler => Bound::OfPair(Tail::KullbackLeibler),
         TestBound::Bernstein => Bound::OfPair(Tail::Bernstein),
         TestBound::Hoeffding => Bound::OfPair(Tail::Hoeffding),
         TestBound::EmpiricalBernstein => Bound::EmpiricalBernstein,
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// No metric counts a NaN prediction as correct.
-    #[test]
-    fn nan_predictions_are_never_correct() {
-        for label in [0.0, 1.0] {
-            assert_eq!(row_loss(Metric::Accuracy, label, label, 1.0), 0.0);
-            assert_eq!(row_loss(Metric::Accuracy, label, f64::NAN, 1.0), 1.0);
-            assert!(row_loss(Metric::LogLoss { bound: 5.0 }, label, f64::NAN, 1.0) > 5.0);
-            assert!(row_loss(Metric::SquaredError { bound: 5.0 }, label, f64::NAN, 1.0).is_nan());
-        }
     }
 }

@@ -11,13 +11,13 @@ use sage_learn::forecast::{
     MeanForecast, ReleasedTest, RowsPerBlock, Setting, TestForecast, TestSetting, half_width_of_sum,
 };
 use sage_learn::validate::decide::Tail;
-use sage_learn::validate::{AccuracyTarget, ComparisonTarget, LossTarget, Margin, Noise};
+use sage_learn::validate::{Margin, Noise};
 
 use crate::adapt::{Forecast, LIKELY, Strategy};
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError};
 use crate::catalog::{AttemptEnd, AttemptRecord, Catalog, Run, Stream};
-use crate::pipeline::{Goal, Metric, Pipeline, Statistic, TestBound, Train, Validate};
+use crate::pipeline::{Goal, Pipeline, Statistic, TestBound, Train, Validate};
 use crate::plan::{Recipe, Terms, tested_noise};
 use crate::run::{Report, accept_risk};
 use crate::scheduler::available::rows_of;
@@ -228,14 +228,7 @@ fn share_target(validate: &Validate) -> Option<(f64, Tail)> {
         TestBound::Hoeffding => Tail::Hoeffding,
         TestBound::KullbackLeibler | TestBound::EmpiricalBernstein => Tail::KullbackLeibler,
     };
-    let share = match (&validate.goal, validate.metric) {
-        (Goal::Target(target), Metric::Accuracy) => 1.0 - AccuracyTarget::new(*target).ok()?.share(),
-        (Goal::Target(target), metric) => LossTarget::new(*target, metric.bound()?).ok()?.share(),
-        (Goal::BetterThan { margin, .. }, metric) => {
-            ComparisonTarget::new(*margin, metric.bound().unwrap_or(1.0)).ok()?.share()
-        }
-    };
-    Some((share, tail))
+    Some((validate.metric.test().target_share(&validate.goal)?, tail))
 }
 
 fn of_test(

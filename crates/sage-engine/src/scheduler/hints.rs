@@ -6,7 +6,8 @@
 use crate::adapt::{Outcome, Phase, Verdict};
 use crate::api::{Engine, EngineError};
 use crate::catalog::{AttemptEnd, AttemptRecord, Run};
-use crate::pipeline::{Goal, Metric};
+use crate::metrics::MetricTest;
+use crate::pipeline::Goal;
 use crate::run::Report;
 
 /// Something that would unblock a run.
@@ -89,11 +90,10 @@ fn of_report(run: &Run) -> Option<Hint> {
     if report.verdict == Verdict::Accept {
         return None;
     }
-    let found = match validate.metric {
-        Metric::Accuracy => report.estimates.first()?.low.filter(|low| (0.0..target).contains(low))?,
-        Metric::Precision => widest(report).filter(|half| *half > target)?,
-        metric => {
-            let bound = metric.bound().unwrap_or(f64::INFINITY);
+    let found = match validate.metric.test() {
+        MetricTest::CorrectShare => report.estimates.first()?.low.filter(|low| (0.0..target).contains(low))?,
+        MetricTest::HalfWidth => widest(report).filter(|half| *half > target)?,
+        MetricTest::MeanLoss { bound } => {
             report.estimates.first()?.high.filter(|high| *high > target && *high < bound)?
         }
     };

@@ -12,7 +12,7 @@ use crate::adapt::Phase;
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError, lock, submit};
 use crate::catalog::{Run, Step};
-use crate::pipeline::{Goal, Metric, Train};
+use crate::pipeline::{Goal, Train};
 use crate::quiet;
 use crate::read::{self, Batch, ReadError};
 use crate::release::{self, Artefact, Receipt};
@@ -218,7 +218,7 @@ impl Engine {
                 access: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }
                     .to_owned(),
                 charge: grant.0,
-                validator: validate.map(|validate| metric(validate.metric).to_owned()),
+                validator: validate.map(|validate| validate.metric.kind().title.to_owned()),
                 target: validate.map(|_| target(own)),
                 confidence: validate.map(|validate| validate.confidence.to_string()),
             })
@@ -245,20 +245,9 @@ fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, AttemptFail
     made.map_err(AttemptFailure)
 }
 
-const fn metric(metric: Metric) -> &'static str {
-    match metric {
-        Metric::SquaredError { .. } => "mean squared error",
-        Metric::LogLoss { .. } => "mean logarithmic loss",
-        Metric::AbsoluteError { .. } => "mean absolute error",
-        Metric::Accuracy => "accuracy",
-        Metric::Precision => "precision",
-    }
-}
-
 fn target(run: &Run) -> String {
-    match run.pipeline.validate.as_ref().map(|validate| (&validate.goal, validate.metric)) {
-        Some((Goal::Target(target), Metric::Accuracy)) => format!("at least {target}"),
-        Some((Goal::Target(target), _)) => format!("at most {target}"),
+    match run.pipeline.validate.as_ref().map(|validate| (&validate.goal, validate.metric.test())) {
+        Some((Goal::Target(target), test)) => format!("{} {target}", test.direction()),
         Some((Goal::BetterThan { alias, margin }, _)) if *margin == 0.0 => format!("better than {alias}"),
         Some((Goal::BetterThan { alias, margin }, _)) => format!("better than {alias} by {margin}"),
         None => String::new(),

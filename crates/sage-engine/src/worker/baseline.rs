@@ -12,17 +12,17 @@ use sage_model::formula::{Cell, Column, Domain};
 
 use crate::api::releases::Shown;
 use crate::api::{Engine, EngineError};
-use crate::pipeline::{Goal, Metric, Pipeline, Train};
+use crate::metrics::Metric;
+use crate::pipeline::{Goal, Pipeline, Train};
 use crate::plan::{Inputs, Recipe, column_expression};
 use crate::read::{self, Batch, Expression, Query, Row};
-use crate::run::row_loss;
 
 /// A released model, and how its columns are read.
 pub(crate) struct Baseline {
     predictor: Arc<Predictor>,
     /// The index of its first column in the query.
     first: usize,
-    metric: Metric,
+    metric: Arc<dyn Metric>,
     /// The bounds of a numeric label.
     label: Option<(f64, f64)>,
 }
@@ -46,7 +46,7 @@ impl Engine {
         let predictor = self.predictor(&release)?;
         let first = query.columns.len();
         query.columns.extend(predictor.columns().iter().map(|column| expression("the baseline", column)));
-        Ok(Some(Baseline { predictor, first, metric: validate.metric, label }))
+        Ok(Some(Baseline { predictor, first, metric: Arc::clone(&validate.metric), label }))
     }
 
     /// Refuses a pipeline whose baseline the caller cannot see, or that predicts something else.
@@ -93,7 +93,7 @@ impl Baseline {
         let cells = cells(self.predictor.columns(), row, self.first);
         let predicted = self.predictor.rows(&[cells]).ok().and_then(|found| found.first().copied());
         let Some(predicted) = predicted.filter(|predicted| !predicted.is_nan()) else { return 0.0 };
-        let loss = row_loss(self.metric, label, f64::from(predicted), 1.0);
+        let loss = self.metric.loss(label, f64::from(predicted), 1.0);
         if loss.is_finite() { loss } else { 0.0 }
     }
 
@@ -110,7 +110,7 @@ impl Baseline {
     fn loss(&self, label: f32, predicted: f32) -> f32 {
         let (low, width) = self.label.map_or((0.0, 1.0), |(low, high)| (low, high - low));
         let share = (f64::from(predicted) - low) / width;
-        let loss = row_loss(self.metric, f64::from(label), share, width);
+        let loss = self.metric.loss(f64::from(label), share, width);
         if predicted.is_nan() || !loss.is_finite() { 0.0 } else { loss as f32 }
     }
 }

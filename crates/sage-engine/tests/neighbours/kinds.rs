@@ -10,8 +10,9 @@ use std::collections::BTreeSet;
 use sage_engine::learners::{
     Learner, LogisticLearner, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm, kind_names,
 };
+use sage_engine::metrics::{self, Metric};
 use sage_engine::pipeline::{
-    Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RowTransport, Source, Statistic, TestBound, Train, Validate,
+    Feature, Goal, Keys, Label, Missing, Pipeline, RowTransport, Source, Statistic, TestBound, Train, Validate,
 };
 use sage_engine::query::{Aggregate, KeyKind};
 
@@ -69,13 +70,15 @@ kinds!(schedule, SCHEDULES, RateSchedule {
     RateSchedule::Stepwise { .. } => "schedule: stepwise",
 });
 
-kinds!(metric, METRICS, Metric {
-    Metric::SquaredError { .. } => "metric: mse",
-    Metric::AbsoluteError { .. } => "metric: absolute",
-    Metric::LogLoss { .. } => "metric: log_loss",
-    Metric::Accuracy => "metric: accuracy",
-    Metric::Precision => "metric: precision",
-});
+const METRICS: &[&str] =
+    &["metric: mse", "metric: absolute", "metric: log_loss", "metric: accuracy", "metric: precision"];
+
+/// The kind of a metric. A metric that is registered and not listed here fails the test.
+fn metric(of: &dyn Metric) -> &'static str {
+    let name = of.kind().name;
+    let listed = METRICS.iter().find(|word| word.strip_prefix("metric: ") == Some(name));
+    listed.unwrap_or_else(|| panic!("the metric `{name}` has no test on neighbouring streams"))
+}
 
 kinds!(goal, GOALS, Goal {
     Goal::Target(_) => "goal: target",
@@ -145,6 +148,10 @@ pub(crate) fn of_all_pipelines() -> BTreeSet<&'static str> {
         let listed = known.iter().any(|word| word.starts_with(&format!("train: {kind}")));
         assert!(listed, "the learner `{kind}` has no test on neighbouring streams");
     }
+    for kind in metrics::kind_names() {
+        let listed = METRICS.contains(&format!("metric: {kind}").as_str());
+        assert!(listed, "the metric `{kind}` has no test on neighbouring streams");
+    }
     let lists =
         [TRAINS, RIDGES, BY_STEPS, SCHEDULES, METRICS, GOALS, TEST_BOUNDS, REJECTS, LABELS, FEATURES, SOURCES, KEYS];
     lists.into_iter().flatten().copied().filter(|word| *word != "train: model").collect()
@@ -187,7 +194,7 @@ pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
         found.insert(keys(of));
     }
     if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects }) = validate {
-        found.extend([metric(measured), goal(wanted), reject(rejects)]);
+        found.extend([metric(&**measured), goal(wanted), reject(rejects)]);
         if measured.bound().is_some() {
             found.insert(test_bound(test));
         }

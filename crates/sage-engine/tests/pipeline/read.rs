@@ -4,11 +4,16 @@ use std::sync::Arc;
 
 use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
 use sage_engine::learners::{DpSgd, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm};
+use sage_engine::metrics::{Accuracy, Metric, SquaredError};
 use sage_engine::pipeline::{
-    Adaptation, Bounds, Extent, Feature, Goal, Keys, Label, Metric, Missing, Pipeline, RowTransport, Source, Statistic,
+    Adaptation, Bounds, Extent, Feature, Goal, Keys, Label, Missing, Pipeline, RowTransport, Source, Statistic,
     TestBound, Train,
 };
 use sage_engine::stream::Width;
+
+fn metric(metric: impl Metric) -> Arc<dyn Metric> {
+    Arc::new(metric)
+}
 
 pub(crate) const TAXI: &str = r#"
 [pipeline]
@@ -146,7 +151,7 @@ fn a_ridge_regression_is_read_in_the_users_words() {
     assert!(taxi.features.depend_on_rows());
     assert_eq!(taxi.train, Train::Model(Arc::new(RidgeLearner { term: RidgeTerm::Adaptive })));
     let validate = taxi.validate.expect("a target");
-    assert_eq!((validate.metric, validate.goal), (Metric::SquaredError { bound: 1.0 }, Goal::Target(0.0024)));
+    assert_eq!((validate.metric, validate.goal), (metric(SquaredError { bound: 1.0 }), Goal::Target(0.0024)));
     assert_eq!((validate.confidence, validate.test), (0.95, TestBound::KullbackLeibler));
     let budget = taxi.budget;
     let texts = [budget.epsilon0, budget.epsilon_max].map(|epsilon| epsilon.expect("it is there").to_string());
@@ -173,7 +178,7 @@ fn a_network_is_read_in_the_users_words() {
         DpSgd { epochs: 2.5, batch: 512, learning_rate: 0.01, schedule, momentum: 0.9, clip: 2.0, ..DpSgd::DEFAULT };
     assert_eq!(clicks.train, Train::Model(Arc::new(NetworkLearner { layers: vec![64, 16], training })));
     let goal = Goal::BetterThan { alias: "clicks@champion".to_owned(), margin: 0.01 };
-    assert_eq!(clicks.validate.map(|validate| (validate.metric, validate.goal)), Some((Metric::Accuracy, goal)));
+    assert_eq!(clicks.validate.map(|validate| (validate.metric, validate.goal)), Some((metric(Accuracy), goal)));
     let expected = Adaptation {
         strategy: Strategy::Conserve,
         mode: Mode::Aggressive,

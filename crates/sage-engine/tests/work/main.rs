@@ -1,6 +1,7 @@
 //! The adaptive loop from a submitted pipeline to a release: planned, allocated, charged, run, judged, retried, served.
 
 mod adding_a_learner;
+mod adding_a_metric;
 mod city;
 mod evaluations;
 mod hashed;

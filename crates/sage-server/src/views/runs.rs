@@ -3,7 +3,7 @@
 //! Everything here was released or is public: verdicts, private estimates, keys of blocks, costs.
 
 use sage_engine::adapt::Verdict;
-use sage_engine::pipeline::{Goal, Metric, Pipeline, Train};
+use sage_engine::pipeline::{Goal, Pipeline, Train};
 use sage_engine::run::Report;
 use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, Hint as EngineHint, RunView};
 use schemars::JsonSchema;
@@ -409,16 +409,9 @@ fn kind(run: &RunView) -> Option<ReleaseKind> {
 /// What the pipeline has to reach.
 fn target(run: &RunView) -> Option<String> {
     let validate = Pipeline::parse(&run.text).ok()?.validate?;
-    let metric = match validate.metric {
-        Metric::SquaredError { .. } => "mean squared error",
-        Metric::LogLoss { .. } => "logarithmic loss",
-        Metric::AbsoluteError { .. } => "mean absolute error",
-        Metric::Accuracy => "accuracy",
-        Metric::Precision => "distance from the truth",
-    };
-    Some(match (validate.goal, validate.metric) {
-        (Goal::Target(target), Metric::Accuracy) => format!("{metric} of at least {target}"),
-        (Goal::Target(target), _) => format!("{metric} of at most {target}"),
-        (Goal::BetterThan { alias, margin }, _) => format!("{metric} better by {margin} than that of {alias}"),
+    let (metric, direction) = (validate.metric.kind().heading, validate.metric.test().direction());
+    Some(match validate.goal {
+        Goal::Target(target) => format!("{metric} of {direction} {target}"),
+        Goal::BetterThan { alias, margin } => format!("{metric} better by {margin} than that of {alias}"),
     })
 }

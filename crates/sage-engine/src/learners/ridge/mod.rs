@@ -10,7 +10,7 @@ use sage_learn::linear::{AdaSsp, LinearModel, Ridge};
 use sage_model::bundle::{Fields, Graph, Model};
 
 use super::{BlockSums, FitError, FittedModel, Fitting, Learner, LearnerKind, Targets, TrainingBudget, active_inputs};
-use crate::pipeline::Metric;
+use crate::metrics::{Metric, RejectionTest};
 use crate::plan::time::{NOISE, PRODUCT};
 use crate::plan::{Inputs, PlanRefusal};
 use sums::MomentSums;
@@ -76,8 +76,8 @@ impl Learner for RidgeLearner {
         Targets::Numbers
     }
 
-    fn can_reject(&self, metric: Metric) -> bool {
-        matches!(metric, Metric::SquaredError { .. })
+    fn can_reject(&self, metric: &dyn Metric) -> bool {
+        metric.rejection() == Some(RejectionTest::LeastLoss)
     }
 
     fn mechanisms(&self, inputs: &Inputs, budget: &TrainingBudget<'_>) -> Result<Vec<Mechanism>, PlanRefusal> {

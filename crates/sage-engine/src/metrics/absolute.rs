@@ -1,0 +1,40 @@
+//! `metric = "absolute"`: the mean of absolute errors.
+
+use std::sync::Arc;
+
+use super::{Measured, Metric, MetricKind, MetricTest};
+
+/// The registry's entry.
+pub(super) const KIND: MetricKind = MetricKind {
+    name: "absolute",
+    title: "mean absolute error",
+    heading: "mean absolute error",
+    measured: Measured::Numbers,
+    keys: &["bound"],
+    parse: |keys| Ok(Arc::new(AbsoluteError { bound: keys.bound()? })),
+};
+
+/// The mean absolute error, clipped per row.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct AbsoluteError {
+    /// The clipping bound of one row's loss.
+    pub bound: f64,
+}
+
+impl Metric for AbsoluteError {
+    fn kind(&self) -> &'static MetricKind {
+        &KIND
+    }
+
+    fn write_keys(&self, out: &mut String) {
+        out.push_str(&format!("bound = {:?}\n", self.bound));
+    }
+
+    fn test(&self) -> MetricTest {
+        MetricTest::MeanLoss { bound: self.bound }
+    }
+
+    fn loss(&self, label: f64, predicted: f64, width: f64) -> f64 {
+        ((predicted - label) * width).abs()
+    }
+}

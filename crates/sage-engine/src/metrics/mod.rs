@@ -1,0 +1,169 @@
+//! Metrics: what `metric` in `[validate]` can select, one file per metric.
+//!
+//! A [`MetricKind`] has a name and parses its keys of `[validate]` into a [`Metric`]. The metric defines everything the
+//! engine needs for a validation: which labels it measures, the loss of one row, the test that its sums go through,
+//! what a target means, and the texts that users read. To add one, write its file and its line in
+//! [`registry`](self::register), or call [`register`] from another crate before a directory is opened.
+//!
+//! The loss of a row must be computed from the label and the prediction alone. The kernel clips it and adds the noise,
+//! so a metric with a mistake accepts poor models; it cannot leak.
+
+mod absolute;
+mod accuracy;
+mod keys;
+mod log_loss;
+mod mse;
+mod precision;
+mod registry;
+
+use std::any::Any;
+use std::fmt;
+
+pub use absolute::AbsoluteError;
+pub use accuracy::Accuracy;
+pub use keys::MetricKeys;
+pub use log_loss::LogLoss;
+pub use mse::SquaredError;
+pub use precision::Precision;
+pub(crate) use registry::kinds;
+pub use registry::{MetricKind, MetricTaken, kind_names, register};
+use sage_learn::validate::{AccuracyTarget, ComparisonTarget, LossTarget};
+
+use crate::pipeline::Goal;
+
+/// What a metric measures.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Measured {
+    /// Predictions of numbers.
+    Numbers,
+    /// Predictions of two classes.
+    Classes,
+    /// The released numbers of a statistic.
+    Statistics,
+}
+
+/// The test that decides whether the target of a metric is met.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum MetricTest {
+    /// The mean of the rows' losses, each clipped to `bound`, must be at most the target. The key `test` selects the
+    /// inequality.
+    MeanLoss {
+        /// The clipping bound of one row's loss.
+        bound: f64,
+    },
+    /// The share of rows with a loss of zero must be at least the target. The other rows must have a loss of one.
+    CorrectShare,
+    /// The largest error of a released statistic must be at most the target.
+    HalfWidth,
+}
+
+/// The test of whether any model can reach the target of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum RejectionTest {
+    /// No linear model of the same inputs has a squared error as small as the target.
+    LeastLoss,
+    /// No classifier of the same categories has an accuracy as large as the target.
+    BestAnswers,
+}
+
+/// A configured metric: `metric` and its keys in `[validate]` of a pipeline.
+pub trait Metric: Any + fmt::Debug + Send + Sync {
+    /// Its entry of the registry.
+    fn kind(&self) -> &'static MetricKind;
+
+    /// Appends its keys of `[validate]` as TOML lines in canonical form, without `metric`. Parsing them returns an equal
+    /// metric: two metrics are equal if their kinds and these lines are.
+    fn write_keys(&self, out: &mut String);
+
+    /// The test of its target.
+    fn test(&self) -> MetricTest;
+
+    /// The loss of one prediction, not clipped. A label that is a number, and its prediction, are multiplied by `width`
+    /// to get the units of the label; a class is 0 or 1, and its prediction a probability.
+    fn loss(&self, label: f64, predicted: f64, width: f64) -> f64;
+
+    /// The test of whether a target is out of reach for every model; `None` if there is no such test.
+    fn rejection(&self) -> Option<RejectionTest> {
+        None
+    }
+
+    /// The clipping bound of one row's loss; `None` for metrics that are not means of losses.
+    fn bound(&self) -> Option<f64> {
+        self.test().bound()
+    }
+}
+
+impl PartialEq for dyn Metric {
+    fn eq(&self, other: &Self) -> bool {
+        let keys = |metric: &Self| {
+            let mut out = String::new();
+            metric.write_keys(&mut out);
+            out
+        };
+        self.kind().name == other.kind().name && keys(self) == keys(other)
+    }
+}
+
+impl MetricTest {
+    /// The clipping bound of one row's loss; `None` unless the mean loss is tested.
+    pub const fn bound(self) -> Option<f64> {
+        match self {
+            Self::MeanLoss { bound } => Some(bound),
+            Self::CorrectShare | Self::HalfWidth => None,
+        }
+    }
+
+    /// The largest value that the metric can have.
+    pub const fn range(self) -> f64 {
+        match self {
+            Self::MeanLoss { bound } => bound,
+            Self::CorrectShare => 1.0,
+            Self::HalfWidth => f64::INFINITY,
+        }
+    }
+
+    /// What a target of the metric may be, for messages.
+    pub(crate) const fn allowed_targets(self) -> &'static str {
+        match self {
+            // Clipped losses never exceed the bound, so a target at the bound would always be met.
+            Self::MeanLoss { .. } => "a number above 0 and below `bound`: the largest mean loss",
+            Self::CorrectShare => "a number strictly between 0 and 1: the smallest share of correctly classified rows",
+            Self::HalfWidth => "a number above 0: the largest error of the released statistic",
+        }
+    }
+
+    /// Which side of the target meets it: "at most" or "at least".
+    pub const fn direction(self) -> &'static str {
+        match self {
+            Self::CorrectShare => "at least",
+            Self::MeanLoss { .. } | Self::HalfWidth => "at most",
+        }
+    }
+
+    /// The goal as the largest mean of the shares that the test sums; `None` for statistics and impossible goals.
+    pub(crate) fn target_share(self, goal: &Goal) -> Option<f64> {
+        match (goal, self) {
+            (Goal::Target(target), Self::CorrectShare) => Some(1.0 - AccuracyTarget::new(*target).ok()?.share()),
+            (Goal::Target(target), other) => Some(LossTarget::new(*target, other.bound()?).ok()?.share()),
+            (Goal::BetterThan { margin, .. }, other) => {
+                Some(ComparisonTarget::new(*margin, other.range()).ok()?.share())
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// No metric counts a NaN prediction as correct.
+    #[test]
+    fn nan_predictions_are_never_correct() {
+        for label in [0.0, 1.0] {
+            assert_eq!(Accuracy.loss(label, label, 1.0), 0.0);
+            assert_eq!(Accuracy.loss(label, f64::NAN, 1.0), 1.0);
+            assert!(LogLoss { bound: 5.0 }.loss(label, f64::NAN, 1.0) > 5.0);
+            assert!(SquaredError { bound: 5.0 }.loss(label, f64::NAN, 1.0).is_nan());
+        }
+    }
+}

@@ -4,6 +4,7 @@ mod adding_a_learner;
 mod city;
 mod evaluations;
 mod hints;
+mod informed;
 mod kept;
 mod kill;
 mod loops;

@@ -298,7 +298,7 @@ fn releases_per_year() {
         let result = |seed: u64| {
             let week = Scenario::week(ceiling);
             let need = Need { rows: 5_000.0, noisy_rows: 2_500.0 };
-            let scenario = Scenario { blocks: 365, rate: 4.0, need, patience: Some(90), seed, ..week };
+            let scenario = Scenario { blocks: 365, rate: 1.5, need, patience: Some(90), seed, ..week };
             let policy = SchedulingPolicy { strategy, ..SchedulingPolicy::default() };
             run_simulation(&scenario, policy).expect("a simulation")
         };

@@ -3,7 +3,7 @@
 //! Each hint is something that a person can do or wait for. Hints depend on rows only through released reports, and
 //! none is guaranteed to be sufficient: how much more is needed depends on rows.
 
-use crate::adapt::{Outcome, Phase, Verdict};
+use crate::adapt::{Outcome, Phase, Strategy, Verdict};
 use crate::api::{Engine, EngineError};
 use crate::catalog::{AttemptEnd, AttemptRecord, Run};
 use crate::metrics::MetricTest;
@@ -70,7 +70,9 @@ fn of_limits(run: &Run) -> Vec<Hint> {
     if last.window.saturating_mul(2) > limits.window {
         hints.push(Hint::Window(limits.window));
     }
-    if grown >= limits.data_doublings as usize {
+    // The informed strategy does not count doublings.
+    let doubles = run.state.plan().strategy() != Strategy::Informed;
+    if doubles && grown >= limits.data_doublings as usize {
         hints.push(Hint::Doublings(limits.data_doublings));
     }
     if run.pipeline.budget.epsilon_max.is_some() && last.cost.saturating_mul(2) > limits.cost {

@@ -6,6 +6,7 @@ mod city;
 mod evaluations;
 mod hashed;
 mod hints;
+mod informed;
 mod kept;
 mod kill;
 mod loops;

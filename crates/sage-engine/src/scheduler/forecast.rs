@@ -124,6 +124,18 @@ impl RunForecast {
         Some(within)
     }
 
+    /// The least half-width that this cost allows, and its target, if the noise alone decides.
+    pub(crate) fn least_half_width(&self, cost: u64) -> Option<(f64, f64)> {
+        /// The noise at a cost is scaled from that at another one, which is nearly exact.
+        const SLACK: f64 = 0.95;
+        match self.kind {
+            Kind::Sums { multiple, target, parts } => {
+                Some((SLACK * multiple * self.noise.reach(cost, self.risk / parts), target))
+            }
+            Kind::Test(_) | Kind::Means(..) => None,
+        }
+    }
+
     fn test_setting(&self, cost: u64, window: u32) -> Option<TestSetting> {
         let margin = Margin::new(self.noise.reach(cost, 0.25 * self.risk), 0.5 * self.risk).ok()?;
         Some(TestSetting { blocks: f64::from(window), noise: self.noise.deviation(cost), margin })

@@ -11,6 +11,7 @@ mod loops;
 mod missing;
 mod progress;
 mod real;
+mod static_checks;
 mod still;
 mod teams;
 mod turns;

@@ -267,6 +267,10 @@ pub(super) fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, 
 fn target(run: &Run) -> String {
     match run.pipeline.validate.as_ref().map(|validate| (&validate.goal, validate.metric.test())) {
         Some((Goal::Target(target), test)) => format!("{} {target}", test.direction()),
+        Some((goal @ Goal::BetterThan { margin, .. }, _)) if goal.is_better_than_constant() => {
+            let by = if *margin == 0.0 { String::new() } else { format!(" by {margin}") };
+            format!("better than the best constant{by}")
+        }
         Some((Goal::BetterThan { alias, margin }, _)) if *margin == 0.0 => format!("better than {alias}"),
         Some((Goal::BetterThan { alias, margin }, _)) => format!("better than {alias} by {margin}"),
         None => String::new(),

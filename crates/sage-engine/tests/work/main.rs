@@ -3,6 +3,7 @@
 mod adding_a_learner;
 mod adding_a_metric;
 mod city;
+mod constant;
 mod evaluations;
 mod hints;
 mod kept;

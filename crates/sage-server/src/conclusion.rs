@@ -86,7 +86,10 @@ fn stop_reason(end: End, run: &RunView) -> (String, String) {
              raise epsilon_max in [budget]",
         ),
         End::Failing if run.attempts.iter().any(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))) => (
-            "Several attempts in a row were lost, and each stays charged.",
+            match run.attempts.iter().filter(|one| matches!(one.outcome, Some(AttemptOutcome::Lost(_)))).count() {
+                1 => "An attempt was lost, and another one would be lost for the same reason. It stays charged.",
+                _ => "Several attempts in a row were lost, and each stays charged.",
+            },
             "fix the reasons above, then submit it again",
         ),
         End::NotMember => (

@@ -127,6 +127,8 @@ pub struct Engine {
     pub(crate) predictors: Mutex<BTreeMap<String, Arc<Predictor>>>,
     /// The plans of runs that have not ended.
     pub(crate) recipes: Mutex<BTreeMap<u64, Arc<Recipe>>>,
+    /// The digests of pipelines that were rehearsed on their stream file.
+    pub(crate) rehearsed: Mutex<BTreeSet<[u8; 32]>>,
     /// Runs with an attempt in progress.
     pub(crate) busy: Mutex<BTreeSet<u64>>,
     /// Runs whose situation has changed since they were last evaluated.
@@ -206,6 +208,7 @@ impl Engine {
             artifacts,
             predictors: Mutex::default(),
             recipes: Mutex::default(),
+            rehearsed: Mutex::default(),
             busy: Mutex::default(),
             wakeups: Mutex::new(wakeups),
             choices: Mutex::default(),

@@ -11,7 +11,9 @@ use crate::api::releases::{Shown, ShownTables};
 use crate::api::{Engine, EngineError, Principal, note, now};
 use crate::catalog::{Catalog, Note, Step};
 use crate::pipeline::{Extent, Pipeline, Train};
-use crate::plan::{AttemptCost, CostInputs, ForecastLine, NamedTables, Preview, Recipe, Terms, plan_on_thread};
+use crate::plan::{
+    AttemptCost, CostInputs, ForecastLine, NamedTables, PlanRefusal, Preview, Recipe, Terms, plan_on_thread,
+};
 use crate::scheduler::ceilings::Ceilings;
 use crate::scheduler::forecast::{ForecastInputs, RunForecast};
 use crate::stream::{Role, StreamFile, Width};
@@ -177,6 +179,9 @@ impl Engine {
         let rows = rows.map(|each| each * f64::from(terms.first_window));
         let within = recipe.check_limits(&file, rows, self.attempt_limits(recipe.pipeline()));
         within.map_err(|over| EngineError::Plan(over.refusal))?;
+        recipe.check_machine(&file).map_err(EngineError::Plan)?;
+        check_reach(&catalog, &recipe, &filter, &terms)?;
+        self.rehearse(&recipe, &file, &filter, terms)?;
         Ok((recipe, terms, filter))
     }
 
@@ -201,6 +206,21 @@ impl Engine {
             let own = numbers.into_iter().zip(&known.sealed).filter(|(_, key)| read(key));
             Ok(own.map(|(block, _)| ceilings.times(block)).collect())
         })
+    }
+}
+
+/// Refuses a statistic whose target is below the noise of the most expensive attempt, which is known exactly.
+fn check_reach(catalog: &Catalog, recipe: &Recipe, filter: &Filter, terms: &Terms) -> Result<(), EngineError> {
+    let inputs = ForecastInputs { catalog, recipe, filter, terms, divisor: 2 };
+    match RunForecast::new(&inputs).and_then(|forecast| forecast.least_half_width(terms.most_cost)) {
+        Some((least, target)) if least > target => {
+            let why = format!(
+                "{target} cannot be reached: at the largest cost the noise alone is about {least:.3}, whatever the number \
+                 of rows; raise the target, or epsilon_max in [budget] if the stream's ceiling allows it"
+            );
+            Err(EngineError::Plan(PlanRefusal::part("validate.target", why)))
+        }
+        _ => Ok(()),
     }
 }
 

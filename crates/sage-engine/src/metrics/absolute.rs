@@ -37,4 +37,9 @@ impl Metric for AbsoluteError {
     fn loss(&self, label: f64, predicted: f64, width: f64) -> f64 {
         ((predicted - label) * width).abs()
     }
+
+    /// The middle of the range is at most half of it away.
+    fn certain_value(&self, width: f64) -> Option<f64> {
+        Some(0.5 * width)
+    }
 }

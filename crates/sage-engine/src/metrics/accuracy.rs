@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Measured, Metric, MetricKind, MetricTest, RejectionTest};
+use sage_learn::validate::Estimate;
+
+use super::{BestConstant, Measured, Metric, MetricKind, MetricTest, RejectionTest};
 
 /// The registry's entry.
 pub(super) const KIND: MetricKind = MetricKind {
@@ -32,6 +34,19 @@ impl Metric for Accuracy {
     /// NaN is wrong for either label; otherwise it would count as the lower class.
     fn loss(&self, label: f64, predicted: f64, _: f64) -> f64 {
         f64::from(u8::from(predicted.is_nan() || (predicted >= 0.5) != (label >= 0.5)))
+    }
+
+    /// The more frequent class. If it is the other one, that is more frequent by up to twice the limit's distance from
+    /// one half.
+    fn best_constant(&self, mean: Estimate, _: f64) -> Option<BestConstant> {
+        let prediction = f64::from(u8::from(mean.value.unwrap_or(0.5) >= 0.5));
+        let gap = if prediction == 1.0 { 1.0 - 2.0 * mean.low.max(0.0) } else { 2.0 * mean.high.min(1.0) - 1.0 };
+        Some(BestConstant { prediction, gap: gap.max(0.0) })
+    }
+
+    /// One of the two classes has at least half of the rows.
+    fn certain_value(&self, _: f64) -> Option<f64> {
+        Some(0.5)
     }
 
     fn rejection(&self) -> Option<RejectionTest> {

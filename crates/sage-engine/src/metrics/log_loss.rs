@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Measured, Metric, MetricKind, MetricTest};
+use sage_learn::validate::Estimate;
+
+use super::{BestConstant, Measured, Metric, MetricKind, MetricTest};
 
 /// The registry's entry.
 pub(super) const KIND: MetricKind = MetricKind {
@@ -13,6 +15,9 @@ pub(super) const KIND: MetricKind = MetricKind {
     keys: &["bound"],
     parse: |keys| Ok(Arc::new(LogLoss { bound: keys.bound()? })),
 };
+
+/// The least probability that a constant gives to a class.
+const LEAST: f64 = 1e-6;
 
 /// The mean logarithmic loss, clipped per row.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,6 +37,20 @@ impl Metric for LogLoss {
 
     fn test(&self) -> MetricTest {
         MetricTest::MeanLoss { bound: self.bound }
+    }
+
+    /// The share of the class. The excess of another constant is the relative entropy, which is largest at a limit.
+    fn best_constant(&self, mean: Estimate, _: f64) -> Option<BestConstant> {
+        let prediction = mean.value.unwrap_or(0.5).clamp(LEAST, 1.0 - LEAST);
+        let part = |share: f64, given: f64| if share > 0.0 { share * (share / given).ln() } else { 0.0 };
+        let excess = |share: f64| part(share, prediction) + part(1.0 - share, 1.0 - prediction);
+        let limits = [mean.low, mean.high].map(|limit| limit.clamp(0.0, 1.0));
+        Some(BestConstant { prediction, gap: excess(limits[0]).max(excess(limits[1])) })
+    }
+
+    /// A probability of one half has this loss for either class.
+    fn certain_value(&self, _: f64) -> Option<f64> {
+        Some(std::f64::consts::LN_2)
     }
 
     fn loss(&self, label: f64, predicted: f64, _: f64) -> f64 {

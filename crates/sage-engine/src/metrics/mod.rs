@@ -27,7 +27,7 @@ pub use mse::SquaredError;
 pub use precision::Precision;
 pub(crate) use registry::kinds;
 pub use registry::{MetricKind, MetricTaken, kind_names, register};
-use sage_learn::validate::{AccuracyTarget, ComparisonTarget, LossTarget};
+use sage_learn::validate::{AccuracyTarget, ComparisonTarget, Estimate, LossTarget};
 
 use crate::pipeline::Goal;
 
@@ -57,6 +57,15 @@ pub enum MetricTest {
     HalfWidth,
 }
 
+/// The best constant prediction according to an estimate of the label's mean.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct BestConstant {
+    /// The prediction, as a learner would make it.
+    pub prediction: f64,
+    /// By how much the metric of another constant can be better, if the mean is within the limits of its estimate.
+    pub gap: f64,
+}
+
 /// The test of whether any model can reach the target of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RejectionTest {
@@ -81,6 +90,18 @@ pub trait Metric: Any + fmt::Debug + Send + Sync {
     /// The loss of one prediction, not clipped. A label that is a number, and its prediction, are multiplied by `width`
     /// to get the units of the label; a class is 0 or 1, and its prediction a probability.
     fn loss(&self, label: f64, predicted: f64, width: f64) -> f64;
+
+    /// The best constant prediction, from an estimate of the label's mean; `None` if the mean does not determine it. A
+    /// label that is a number is a share of its range, which is `width` wide; a class is 0 or 1.
+    fn best_constant(&self, _mean: Estimate, _width: f64) -> Option<BestConstant> {
+        None
+    }
+
+    /// The value that some constant prediction reaches whatever the rows are, for a label with a range of this width;
+    /// `None` if there is no such value.
+    fn certain_value(&self, _width: f64) -> Option<f64> {
+        None
+    }
 
     /// The test of whether a target is out of reach for every model; `None` if there is no such test.
     fn rejection(&self) -> Option<RejectionTest> {
@@ -140,6 +161,14 @@ impl MetricTest {
         }
     }
 
+    /// Whether a value of the metric meets a target.
+    pub const fn meets(self, value: f64, target: f64) -> bool {
+        match self {
+            Self::CorrectShare => value >= target,
+            Self::MeanLoss { .. } | Self::HalfWidth => value <= target,
+        }
+    }
+
     /// The goal as the largest mean of the shares that the test sums; `None` for statistics and impossible goals.
     pub(crate) fn target_share(self, goal: &Goal) -> Option<f64> {
         match (goal, self) {
@@ -155,6 +184,32 @@ impl MetricTest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// No constant is better than the chosen one by more than the gap, for any mean within the limits.
+    #[test]
+    fn the_gap_covers_every_other_constant() {
+        let metrics: [&dyn Metric; 3] = [&SquaredError { bound: 100.0 }, &LogLoss { bound: 100.0 }, &Accuracy];
+        let shares = || (1..100_u8).map(|share| f64::from(share) / 100.0);
+        for metric in metrics {
+            for (value, low, high) in [(0.5, 0.45, 0.6), (0.3, 0.2, 0.35), (0.9, 0.4, 1.0), (0.02, 0.0, 0.05)] {
+                let estimate = Estimate { value: Some(value), low, high };
+                let width = if metric.kind().measured == Measured::Classes { 1.0 } else { 3.0 };
+                let best = metric.best_constant(estimate, width).expect("the mean determines it");
+                // The label is 1 with this probability and 0 otherwise.
+                let mean_loss = |mean: f64, constant: f64| {
+                    mean * metric.loss(1.0, constant, width) + (1.0 - mean) * metric.loss(0.0, constant, width)
+                };
+                for mean in shares().filter(|mean| (low..=high).contains(mean)) {
+                    let own = mean_loss(mean, best.prediction);
+                    let other = shares().map(|constant| mean_loss(mean, constant)).fold(f64::INFINITY, f64::min);
+                    assert!(own - other <= best.gap + 1e-9, "{metric:?} {estimate:?} {mean}: {own} {other} {best:?}");
+                }
+            }
+            let unknown = Estimate { value: None, low: 0.0, high: 1.0 };
+            assert!(metric.best_constant(unknown, 1.0).is_some_and(|best| best.gap > 0.2), "{metric:?}");
+        }
+        assert_eq!(AbsoluteError { bound: 1.0 }.best_constant(Estimate::around(0.5, 0.1), 1.0), None);
+    }
 
     /// No metric counts a NaN prediction as correct.
     #[test]

@@ -2,7 +2,9 @@
 
 use std::sync::Arc;
 
-use super::{Measured, Metric, MetricKind, MetricTest, RejectionTest};
+use sage_learn::validate::Estimate;
+
+use super::{BestConstant, Measured, Metric, MetricKind, MetricTest, RejectionTest};
 
 /// The registry's entry.
 pub(super) const KIND: MetricKind = MetricKind {
@@ -37,6 +39,18 @@ impl Metric for SquaredError {
     fn loss(&self, label: f64, predicted: f64, width: f64) -> f64 {
         let miss = (predicted - label) * width;
         miss * miss
+    }
+
+    /// The mean. The squared error of another constant is larger by the squared distance from it.
+    fn best_constant(&self, mean: Estimate, width: f64) -> Option<BestConstant> {
+        let prediction = mean.value.unwrap_or(0.5).clamp(0.0, 1.0);
+        let reach = (prediction - mean.low.max(0.0)).max(mean.high.min(1.0) - prediction) * width;
+        Some(BestConstant { prediction, gap: reach * reach })
+    }
+
+    /// The middle of the range is at most half of it away.
+    fn certain_value(&self, width: f64) -> Option<f64> {
+        Some(0.25 * width * width)
     }
 
     fn rejection(&self) -> Option<RejectionTest> {

@@ -21,7 +21,7 @@ pub use parts::{Bounds, Extent, Keys};
 pub(crate) use parts::{read_count, read_number};
 pub use statistic::Statistic;
 pub use train::{RowTransport, Train};
-pub use validate::{Goal, TestBound, Validate};
+pub use validate::{CONSTANT, Goal, TestBound, Validate};
 
 pub use crate::document::DocumentError as PipelineFileError;
 use crate::document::{list, quoted};
@@ -129,6 +129,11 @@ impl Pipeline {
         self.adaptation.write(&mut out);
         self.limits.write(&mut out);
         out
+    }
+
+    /// Whether its model must be better than the best constant prediction.
+    pub(crate) fn compares_with_constant(&self) -> bool {
+        self.validate.as_ref().is_some_and(|validate| validate.goal.is_better_than_constant())
     }
 
     /// Validates a pipeline that was built in code by the rules for files.

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sage_learn::validate::Estimate;
+
 use super::parts::{forbid_keys, read_number, read_release};
 use super::train::Train;
 use crate::document::{DocumentError, Section, quoted};
@@ -15,7 +17,7 @@ pub enum Goal {
     Target(f64),
     /// Better than a released model, on the same rows.
     BetterThan {
-        /// The alias of the baseline model.
+        /// The alias of the baseline model, or [`CONSTANT`] for the best constant prediction.
         alias: String,
         /// The required improvement.
         margin: f64,
@@ -34,6 +36,9 @@ pub enum TestBound {
     /// Hoeffding's.
     Hoeffding,
 }
+
+/// The value of `better_than` that stands for the best constant prediction.
+pub const CONSTANT: &str = "constant";
 
 /// The condition under which a result is released.
 #[derive(Clone, Debug)]
@@ -94,6 +99,11 @@ fn read_metric(section: &Section<'_>) -> Result<Arc<dyn Metric>, DocumentError> 
 }
 
 impl Goal {
+    /// Whether the model must be better than the best constant prediction.
+    pub fn is_better_than_constant(&self) -> bool {
+        matches!(self, Self::BetterThan { alias, .. } if alias == CONSTANT)
+    }
+
     fn read(section: &Section<'_>, test: MetricTest) -> Result<Self, DocumentError> {
         let most = test.range();
         if !section.has("better_than") {
@@ -127,6 +137,13 @@ impl Validate {
             return Err(section.wrong("reject", why));
         }
         check_metric(section, &*metric, train)?;
+        let guess = Estimate { value: Some(0.5), low: 0.0, high: 1.0 };
+        let comparable = matches!(train, Train::Model(_)) && metric.best_constant(guess, 1.0).is_some();
+        if goal.is_better_than_constant() && !comparable {
+            let why = "the name or alias of a release: \"constant\" is available for the learners of Sage with mse, \
+                       log_loss or accuracy";
+            return Err(section.wrong("better_than", why));
+        }
         let test = section.choice("test", &TESTS, Some(TestBound::KullbackLeibler))?;
         Ok(Self { metric, goal, confidence, test, reject })
     }

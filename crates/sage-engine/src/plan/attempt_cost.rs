@@ -38,6 +38,8 @@ pub struct StageNoise {
     pub reject: Option<Epsilon>,
     /// Of the validation.
     pub validate: Option<TableNoise>,
+    /// Of the label's mean on the train lane, from which the best constant prediction follows.
+    pub constant: Option<TableNoise>,
 }
 
 /// The cost of one attempt, and the noise that it pays for.
@@ -91,6 +93,13 @@ impl AttemptCost {
             train.push(Mechanism::Laplace { epsilon, count: 1 });
             reject = Some(epsilon);
         }
+        let mut constant = None;
+        if recipe.pipeline().compares_with_constant() {
+            // The share for validation, which the test lane pays for the comparison, buys the mean on the train lane.
+            let noise = require_noise(prices.table_noise(part(shares.validate), 1)?, "validate")?;
+            train.push(mechanism(noise)?);
+            constant = Some(noise);
+        }
         let mut validate = None;
         let mut test = None;
         match &recipe.pipeline().train {
@@ -106,7 +115,7 @@ impl AttemptCost {
         let train = if train.is_empty() { None } else { Some(prices.cost(train)?) };
         let costs = [train, test];
         let resources = prices.resources(costs.each_ref().map(Option::as_ref))?;
-        Ok(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate } })
+        Ok(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate, constant } })
     }
 }
 

@@ -27,14 +27,18 @@ impl AttemptCost {
             _ if rejects => return None,
             _ => None,
         };
-        let end = train.len().checked_sub(usize::from(reject.is_some()))?;
+        let constant = match pipeline.compares_with_constant() {
+            true => Some(charged_table_noise(train.last()?)?),
+            false => None,
+        };
+        let end = train.len().checked_sub(usize::from(reject.is_some()) + usize::from(constant.is_some()))?;
         let trained = trained(recipe, train.get(joins..end)?)?;
         let validate = match &pipeline.train {
             Train::Statistic(statistic) if !uses_both_lanes(statistic) && !test.is_empty() => return None,
             Train::Statistic(_) => None,
             _ => Some(charged_table_noise(test.first()?)?),
         };
-        Some(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate } })
+        Some(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate, constant } })
     }
 }
 
@@ -122,12 +126,14 @@ reject = true
         let count = format!("{head}[train]\nkind = \"statistic\"\nstatistic = \"count\"\n");
         let test = "[validate]\nmetric = \"mse\"\ntarget = 0.1\nbound = 1.0\n";
         let command = format!("{head}label = \"duration\"\n[train]\ncommand = [\"true\"]\n{test}");
+        let constant = LINE.replace("reject = true", "").replace("target = 0.1", "better_than = \"constant\"");
+        assert!(constant.contains("better_than"));
         let file = StreamFile::parse(TAXI).expect("a file");
         let (epsilon, delta) = (Epsilon::ceiling("4").expect("a number"), Delta::ceiling("1e-6").expect("a number"));
         let ceiling = Ceiling { epsilon, delta };
         for rule in [Rule::Basic, Rule::Strong, Rule::Renyi] {
             let filter = Filter::new(rule, ceiling).expect("a filter");
-            for text in [LINE, &network, &logistic, &mean, &count, &command] {
+            for text in [LINE, &network, &logistic, &mean, &count, &command, &constant] {
                 let pipeline = Pipeline::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 let terms = Terms::new(&pipeline, &file, &filter).expect("terms");
                 let recipe = Recipe::new(pipeline, &file, &NoTables).expect("a recipe");
@@ -139,6 +145,8 @@ reject = true
                 assert_eq!(found.noises.reject, cost.noises.reject);
                 assert!(alike(found.noises.features, cost.noises.features), "{found:?} {cost:?}");
                 assert!(alike(found.noises.validate, cost.noises.validate), "{found:?} {cost:?}");
+                assert!(alike(found.noises.constant, cost.noises.constant), "{found:?} {cost:?}");
+                assert_eq!(found.noises.constant.is_some(), *text == *constant);
                 match (&found.noises.train, &cost.noises.train) {
                     (TrainingNoise::Tables(one), TrainingNoise::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
                     (one, two) => assert_eq!(one, two),

@@ -27,7 +27,37 @@ pub(crate) struct ExceededLimit {
     pub(crate) refusal: PlanRefusal,
 }
 
+/// The memory of this machine in bytes; `None` where it is not known.
+fn machine_memory_bytes() -> Option<f64> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|line| line.strip_prefix("MemTotal:"))?;
+    let kibibytes: f64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
+    Some(1024.0 * kibibytes)
+}
+
 impl Recipe {
+    /// Refuses a pipeline whose shape alone needs more memory than the machine has, whatever the number of rows.
+    ///
+    /// # Errors
+    /// With both sizes.
+    pub(crate) fn check_machine(&self, file: &StreamFile) -> Result<(), PlanRefusal> {
+        self.check_memory(file, machine_memory_bytes().unwrap_or(f64::INFINITY))
+    }
+
+    fn check_memory(&self, file: &StreamFile, most: f64) -> Result<(), PlanRefusal> {
+        let needed = estimate_memory_bytes(self, file, None);
+        if needed <= most {
+            return Ok(());
+        }
+        let why = format!(
+            "an attempt needs about {:.0} million bytes of memory without its rows, and this machine has {:.0} million; \
+             use fewer categories or hash buckets, or narrower layers",
+            needed / 1e6,
+            most / 1e6
+        );
+        Err(PlanRefusal::part("limits", why))
+    }
+
     /// Refuses an attempt whose estimated memory or time exceeds the limits. The decision and the message depend only
     /// on the pipeline, the stream file, the limits and a public number of rows.
     ///
@@ -59,5 +89,28 @@ impl Recipe {
             return over(Limit::Time, why);
         }
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::TAXI;
+    use crate::pipeline::Pipeline;
+    use crate::plan::NoTables;
+
+    #[test]
+    fn a_shape_that_does_not_fit_into_memory_is_refused() {
+        let text = "[pipeline]\nname = \"line\"\nstream = \"taxi\"\nlabel = { sql = \"duration / 3600\", bounds = [0, 2.5] }\n\
+                    features = [{ column = \"distance\", scale = [0, 30] }]\n[train]\nkind = \"mlp\"\n\
+                    layers = [32768, 32768]\nrows = 1000\n[validate]\nmetric = \"mse\"\ntarget = 0.1\nbound = 1.0\n";
+        let file = StreamFile::parse(TAXI).expect("a file");
+        let recipe = Recipe::new(Pipeline::parse(text).expect("a pipeline"), &file, &NoTables).expect("a recipe");
+        // Each of the 2^30 weights takes 56 bytes.
+        assert_eq!(recipe.check_memory(&file, 64e9), Ok(()));
+        let refused = recipe.check_memory(&file, 32e9).expect_err("too large").to_string();
+        for word in ["limits: ", "of memory without its rows", "this machine has 32000 million", "narrower layers"] {
+            assert!(refused.contains(word), "{refused}");
+        }
     }
 }

@@ -20,6 +20,7 @@ mod search;
 mod terms;
 pub(crate) mod time;
 mod training;
+mod types;
 
 pub use attempt_cost::{AttemptCost, StageNoise, TrainingNoise};
 pub(crate) use attempt_cost::{CostInputs, quantile_plan, tested_noise, uses_both_lanes};
@@ -121,6 +122,7 @@ impl Recipe {
             }
         };
         read::prepare(&file.row_schema(), &query).map_err(PlanRefusal::Query)?;
+        types::check_types(&pipeline, file, tables)?;
         Ok(Self { pipeline, query, inputs, own, tested })
     }
 

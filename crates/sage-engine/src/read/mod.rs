@@ -18,14 +18,17 @@ mod reader;
 mod refusal;
 mod rows;
 mod sums;
+mod synthetic;
 mod translate;
 mod unit;
 
 pub use error::ReadError;
+pub(crate) use query::value_kind;
 pub use query::{Expression, PreparedQuery, Query, prepare};
 pub use reader::{Source, encode_batch, open, open_encoded, open_summed};
 pub use refusal::QueryRefusal;
 pub use rows::{Batch, Record, Row};
 pub use sums::{SummaryCacheAccess, SummaryFunction, SummaryPlan, SummaryRetention, tag};
+pub(crate) use synthetic::synthetic_batch;
 pub use translate::formula;
 pub use unit::Unit;

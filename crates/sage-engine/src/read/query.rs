@@ -93,6 +93,17 @@ pub fn prepare(schema: &Schema, query: &Query) -> Result<PreparedQuery, QueryRef
     Ok(PreparedQuery { schema, columns, names, filter, outputs })
 }
 
+/// The type of an expression's values.
+///
+/// # Errors
+/// As [`prepare`].
+pub(crate) fn value_kind(schema: &Schema, expression: &Expression) -> Result<Kind, QueryRefusal> {
+    let parsed = parse_expression(&expression.name, &expression.sql)?;
+    let schema = sage_sql::Schema::new(&decoded_schema(schema));
+    let program = sage_sql::plan(&parsed, &schema).map_err(|why| QueryRefusal::from_sql(&expression.name, why))?;
+    Ok(program.kind())
+}
+
 /// The declared schema with text as `Utf8View`, which is cheapest to filter.
 pub(super) fn decoded_schema(declared: &Schema) -> Schema {
     let is_text = |kind: &DataType| matches!(kind, DataType::Utf8 | DataType::LargeUtf8 | DataType::Utf8View);

@@ -59,7 +59,7 @@ impl AttemptFailure {
         Self(NO_RESULT.to_owned())
     }
 
-    fn because(error: impl fmt::Display) -> Self {
+    pub(crate) fn because(error: impl fmt::Display) -> Self {
         Self(error.to_string())
     }
 }

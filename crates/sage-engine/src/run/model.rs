@@ -1,19 +1,19 @@
 //! An attempt at a model: group means, training, validation on the test lane, and the graph.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Epsilon, MomentBounds, Rows, Session, TableNoise};
+use sage_kernel::{Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
 use sage_learn::encode::{Encoded, Example, LabelKind, Layout};
-use sage_learn::statistics::fit_join;
+use sage_learn::statistics::{Mean, fit_join};
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{
-    AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, LeastLossCheck,
-    LossCheck, LossTarget, Risk, Verdict,
+    AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, Decision,
+    LeastLossCheck, LossCheck, LossTarget, Risk, Verdict,
 };
 
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
 use crate::learners::{BlockSums, FittedModel, Fitting};
-use crate::metrics::{MetricTest, RejectionTest};
+use crate::metrics::{BestConstant, MetricTest, RejectionTest};
 use crate::pipeline::{Goal, TestBound, Train, Validate};
 use crate::plan::{AttemptCost, Inputs, Recipe, TrainingNoise};
 use crate::read::{Batch, Row};
@@ -41,17 +41,39 @@ pub(crate) fn train_and_test(
     }
     let fitted = fit(&mut session, recipe, inputs, cost, threads, observer)?;
     observer.enter(Stage::Validating)?;
-    let test = Test { inputs, validate, fitted: &*fitted };
     let (accept, reject) = risks(recipe.pipeline(), attempt)?;
+    let (accept, constant) = match cost.noises.constant {
+        // One half of the risk is for the limits of the label's mean, the other for the comparison.
+        Some(noise) => {
+            let half = accept.split(std::num::NonZeroU32::MIN.saturating_add(1));
+            (half, Some(best_constant(&mut session, inputs, validate, noise, half)?))
+        }
+        None => (accept, None),
+    };
+    let test = Test { inputs, validate, fitted: &*fitted, constant };
     let accepting = test.run(&mut session, cost, accept)?;
     let mut rejecting = Vec::new();
     if let (Some(risk), Some(epsilon)) = (reject, cost.noises.reject) {
         rejecting.push(test.test_rejection(&mut session, epsilon, risk)?);
     }
-    let verdict = Verdict::together(vec![accepting], rejecting);
+    let mut verdict = Verdict::together(vec![accepting], rejecting);
+    if verdict.decision == Decision::Accept && is_met_by_a_constant(validate, inputs) {
+        verdict.explanation.push_str(CONSTANT_MEETS_IT);
+    }
     let fields = inputs.graph(&encoding).map_err(AttemptFailure::because)?;
     let graph = fitted.graph(fields, inputs.label()).map_err(AttemptFailure::because)?;
     Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
+}
+
+/// The warning of an accepted model whose target shows nothing.
+const CONSTANT_MEETS_IT: &str = " Warning: some constant prediction meets this target whatever the rows are; require \
+                                 better_than = \"constant\" to show that the model has learnt from its features.";
+
+/// Whether the target is one that some constant prediction meets for all rows.
+fn is_met_by_a_constant(validate: &Validate, inputs: &Inputs) -> bool {
+    let width = inputs.label().map_or(1.0, |(low, high)| high - low);
+    let value = validate.metric.certain_value(width);
+    matches!((&validate.goal, value), (Goal::Target(target), Some(value)) if validate.metric.test().meets(value, *target))
 }
 
 fn fit(
@@ -75,7 +97,7 @@ pub(crate) fn block_sums<'recipe>(recipe: &'recipe Recipe, cost: &AttemptCost) -
     let rejects = cost.noises.reject.is_some();
     let rejection = recipe.pipeline().validate.as_ref().and_then(|validate| validate.metric.rejection());
     let unfitted = inputs.encoding().joins().any(|(.., join)| join.table.is_empty());
-    if unfitted || rejects && rejection == Some(RejectionTest::BestAnswers) {
+    if unfitted || cost.noises.constant.is_some() || rejects && rejection == Some(RejectionTest::BestAnswers) {
         return None;
     }
     learner.block_sums(inputs, charged, rejects.then(|| certificate_bounds(inputs.encoding().layout())))
@@ -98,6 +120,8 @@ struct Test<'attempt> {
     inputs: &'attempt Inputs,
     validate: &'attempt Validate,
     fitted: &'attempt dyn FittedModel,
+    /// The constant that the model must be better than, if there is one.
+    constant: Option<BestConstant>,
 }
 
 impl Test<'_> {
@@ -108,18 +132,28 @@ impl Test<'_> {
             cost.noises.validate.ok_or_else(|| AttemptFailure("this pipeline has no budget for a test".to_owned()))?;
         let metric = &*self.validate.metric;
         let predict = self.fitted.predictor();
-        let loss = |row: &Example<'_>| {
-            let width = self.inputs.label().map_or(1.0, |(low, high)| high - low);
-            metric.loss(f64::from(row.label), predict(row), width)
-        };
-        match &self.validate.goal {
-            Goal::BetterThan { margin, .. } => {
+        let width = self.inputs.label().map_or(1.0, |(low, high)| high - low);
+        let loss = |row: &Example<'_>| metric.loss(f64::from(row.label), predict(row), width);
+        match (&self.validate.goal, self.constant) {
+            (Goal::BetterThan { margin, .. }, Some(BestConstant { prediction, gap })) => {
+                let range = metric.test().range();
+                // A margin at the range would not be a target. Just below it no sums are accepted either.
+                let margin = (margin + gap).min(0.999_999 * range);
+                let target = ComparisonTarget::new(margin, range).map_err(AttemptFailure::because)?;
+                let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
+                let old = |row: &Example<'_>| metric.loss(f64::from(row.label), prediction, width);
+                let subject = "the model's mean loss less that of the best constant";
+                check.run_as(subject, session, |row| (loss(&row), old(&row))).map_err(AttemptFailure::because)
+            }
+            (Goal::BetterThan { margin, .. }, None) => {
                 let target = ComparisonTarget::new(*margin, metric.test().range()).map_err(AttemptFailure::because)?;
                 let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
                 let old = |row: &Example<'_>| row.beside.last().map_or(0.0, |loss| f64::from(*loss));
                 check.run(session, |row| (loss(&row), old(&row))).map_err(AttemptFailure::because)
             }
-            Goal::Target(target) => test_target(self.validate, *target, noise, risk, session, |row| Some(loss(&row))),
+            (Goal::Target(target), _) => {
+                test_target(self.validate, *target, noise, risk, session, |row| Some(loss(&row)))
+            }
         }
     }
 
@@ -155,6 +189,18 @@ impl Test<'_> {
         let check = LeastLossCheck::new(target / square, bounds, WEIGHT_NORM, Tail::KullbackLeibler, epsilon, risk);
         check.map(|check| check.shown_in(square)).map_err(AttemptFailure::because)
     }
+}
+
+/// The best constant prediction, from the private mean of the label on the train lane.
+fn best_constant<N: NoiseSource>(
+    session: &mut Session<Encoded, N>, inputs: &Inputs, validate: &Validate, noise: TableNoise, risk: Risk,
+) -> Result<BestConstant, AttemptFailure> {
+    let width = inputs.label().map_or(1.0, |(low, high)| high - low);
+    let mean = Mean { bounds: (0.0, 1.0), noise };
+    let estimate =
+        mean.run(session, Lane::Train, risk.chance(), |row| f64::from(row.label)).map_err(AttemptFailure::because)?;
+    let best = validate.metric.best_constant(estimate, width);
+    best.ok_or_else(|| AttemptFailure("this metric has no best constant".to_owned()))
 }
 
 /// Tests the losses of a session's rows against a target. Rows without a loss are not counted.

@@ -143,6 +143,14 @@ impl RunForecast {
         self.noise.ratio(cost) * self.reach
     }
 
+    /// The least half-width that this cost allows, and its target, if the noise alone decides.
+    pub(crate) fn least_half_width(&self, cost: u64) -> Option<(f64, f64)> {
+        match self.kind {
+            Kind::Sums { multiple, target, .. } => Some(((1.0 - ROUNDING) * multiple * self.reach_at(cost), target)),
+            Kind::Test(_) | Kind::Means(..) => None,
+        }
+    }
+
     fn test_setting(&self, cost: u64, window: u32) -> Option<TestSetting> {
         let margin = Margin::new(self.reach_at(cost), 0.5 * self.risk).ok()?;
         Some(TestSetting { blocks: f64::from(window), noise: self.noise.deviation(cost), margin })

@@ -8,7 +8,7 @@ use sage_kernel::{GrantId, GrantState, Lane};
 use sage_learn::encode::Encoded;
 use sage_learn::validate::Decision;
 
-use crate::adapt::Phase;
+use crate::adapt::{End, Phase};
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError, lock, submit};
 use crate::catalog::{Run, Step};
@@ -36,9 +36,13 @@ impl Engine {
         let (run, grants) = (job.run, [Some(job.granted.id()), job.tested.as_ref().map(|tested| tested.id())]);
         let watcher = Watcher::new(self, &job);
         let working = self.crash_guard.enter(run, Work::Attempt);
+        let ours = !matches!(job.recipe.pipeline().train, Train::Command { .. } | Train::Released { .. });
         let outcome = watcher.enter(Stage::Charged).and_then(|()| self.attempt(job, &watcher, &working));
         drop(working);
-        let settled = self.settle(run, grants, outcome);
+        // A reason that a learner or a statistic returns follows from public and released values. Another attempt would
+        // be charged for the same reason.
+        let repeats = ours && watcher.is_computing() && outcome != Err(AttemptFailure::without_result());
+        let settled = self.settle(run, grants, outcome, if repeats { AfterLoss::End } else { AfterLoss::Retry });
         lock(&self.busy).remove(&run);
         if !self.goes_on(run) {
             lock(&self.recipes).remove(&run);
@@ -49,6 +53,7 @@ impl Engine {
     /// Records how an attempt ended.
     fn settle(
         &self, run: u64, grants: [Option<GrantId>; 2], outcome: Result<Option<Report>, AttemptFailure>,
+        after_loss: AfterLoss,
     ) -> Result<(), EngineError> {
         let reason = match outcome {
             Ok(Some(report)) => return self.step(run, Step::Judged { report }),
@@ -62,7 +67,13 @@ impl Engine {
             }
         }
         match reason.filter(|_| self.is_running(run)) {
-            Some(reason) => self.step(run, Step::Lost { reason }),
+            Some(reason) => {
+                self.step(run, Step::Lost { reason })?;
+                match after_loss {
+                    AfterLoss::End => self.step(run, Step::Ended { end: End::Failing, by: None }),
+                    AfterLoss::Retry => Ok(()),
+                }
+            }
             None => Ok(()),
         }
     }
@@ -226,6 +237,15 @@ impl Engine {
     }
 }
 
+/// What follows a lost attempt.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum AfterLoss {
+    /// Another attempt, up to a few in a row.
+    Retry,
+    /// The end of the run.
+    End,
+}
+
 /// A read error that could depend on rows gets the same reason as every attempt without a result.
 impl From<EngineError> for AttemptFailure {
     fn from(error: EngineError) -> Self {
@@ -236,7 +256,7 @@ impl From<EngineError> for AttemptFailure {
     }
 }
 
-fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, AttemptFailure> {
+pub(super) fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, AttemptFailure> {
     let made = match product {
         Product::Model(graph) => release::model(*graph, receipt),
         Product::Statistic(published) => release::statistic(&published, receipt),
@@ -248,6 +268,10 @@ fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, AttemptFail
 fn target(run: &Run) -> String {
     match run.pipeline.validate.as_ref().map(|validate| (&validate.goal, validate.metric.test())) {
         Some((Goal::Target(target), test)) => format!("{} {target}", test.direction()),
+        Some((goal @ Goal::BetterThan { margin, .. }, _)) if goal.is_better_than_constant() => {
+            let by = if *margin == 0.0 { String::new() } else { format!(" by {margin}") };
+            format!("better than the best constant{by}")
+        }
         Some((Goal::BetterThan { alias, margin }, _)) if *margin == 0.0 => format!("better than {alias}"),
         Some((Goal::BetterThan { alias, margin }, _)) => format!("better than {alias} by {margin}"),
         None => String::new(),

@@ -42,6 +42,9 @@ impl Engine {
     ) -> Result<Option<Baseline>, EngineError> {
         let Some(validate) = &pipeline.validate else { return Ok(None) };
         let Goal::BetterThan { alias, .. } = &validate.goal else { return Ok(None) };
+        if validate.goal.is_better_than_constant() {
+            return Ok(None);
+        }
         let release = self.release_named(alias)?;
         let predictor = self.predictor(&release)?;
         let first = query.columns.len();
@@ -56,7 +59,7 @@ impl Engine {
             _ => None,
         };
         let baseline = match pipeline.validate.as_ref().map(|validate| &validate.goal) {
-            Some(Goal::BetterThan { alias, .. }) => Some(alias),
+            Some(goal @ Goal::BetterThan { alias, .. }) if !goal.is_better_than_constant() => Some(alias),
             _ => None,
         };
         for alias in named.into_iter().chain(baseline) {

@@ -3,6 +3,7 @@
 //! - `run_loop`: evaluates runs, picks the next one and charges it, which makes it a [`Job`];
 //! - `charge`, `grant`: prices an attempt, charges it, and opens a session under the grant;
 //! - `attempt`: trains, tests and releases; `baseline` reads the released model that a run is compared with;
+//! - `rehearsal`: runs an attempt on synthetic rows when a pipeline is planned or submitted;
 //! - `own_code`, `code`, `flight`, `printed`: programs of pipelines, their files, their rows and their output;
 //! - `progress`, `hold`, `crash`: reports progress, delays results to disclosure intervals, and counts crashes.
 //!
@@ -23,6 +24,7 @@ pub(crate) mod grant;
 pub(crate) mod own_code;
 mod program_output;
 pub(crate) mod progress;
+mod rehearsal;
 pub(crate) mod run_loop;
 
 pub use grant::{ChargeRequest, Granted};

@@ -6,6 +6,7 @@
 //! also ends attempts that exceed their time limit.
 
 use std::collections::VecDeque;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
@@ -69,6 +70,8 @@ pub(crate) struct Watcher<'engine> {
     time: Option<Duration>,
     /// The last part of the steps that was reported.
     part: AtomicU32,
+    /// The last stage.
+    stage: Mutex<Stage>,
 }
 
 impl<'engine> Watcher<'engine> {
@@ -81,7 +84,13 @@ impl<'engine> Watcher<'engine> {
             started: Instant::now(),
             time: engine.attempt_limits(job.recipe.pipeline()).time,
             part: AtomicU32::new(u32::MAX),
+            stage: Mutex::new(Stage::Charged),
         }
+    }
+
+    /// Whether the attempt is, or has ended, in training or validation: no file is read or written there.
+    pub(crate) fn is_computing(&self) -> bool {
+        matches!(*lock(&self.stage), Stage::Training | Stage::Validating)
     }
 
     fn tell(&self, stage: Stage, percent: Option<u8>) {
@@ -111,6 +120,7 @@ impl<'engine> Watcher<'engine> {
 
 impl AttemptObserver for Watcher<'_> {
     fn enter(&self, stage: Stage) -> Result<(), AttemptFailure> {
+        *lock(&self.stage) = stage;
         self.tell(stage, None);
         match stage {
             // Before the first row there is nothing to stop, and after the verdict nothing to gain by it.

@@ -3,6 +3,7 @@
 mod adding_a_learner;
 mod adding_a_metric;
 mod city;
+mod constant;
 mod evaluations;
 mod hashed;
 mod hints;
@@ -13,6 +14,7 @@ mod loops;
 mod missing;
 mod progress;
 mod real;
+mod static_checks;
 mod still;
 mod teams;
 mod turns;

@@ -14,6 +14,9 @@ use super::target::ComparisonTarget;
 use super::verdict::{Decision, Uncertainty, Verdict};
 use crate::estimate::Estimate;
 
+/// What is estimated when two models are compared.
+const SUBJECT: &str = "the new model's mean loss less the old one's";
+
 /// A test on the test lane of whether a new model's mean loss is below an old one's: accept or retry.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ComparisonCheck {
@@ -44,16 +47,31 @@ impl ComparisonCheck {
     pub fn run<R: Rows, N: NoiseSource, L: Into<Option<(f64, f64)>>>(
         &self, session: &mut Session<R, N>, losses: impl Fn(R::Row<'_>) -> L,
     ) -> Result<Verdict, SessionError> {
+        self.run_as(SUBJECT, session, losses)
+    }
+
+    /// As [`ComparisonCheck::run`]; the explanation calls the difference of the mean losses `subject`.
+    ///
+    /// # Errors
+    /// As [`ComparisonCheck::run`].
+    pub fn run_as<R: Rows, N: NoiseSource, L: Into<Option<(f64, f64)>>>(
+        &self, subject: &str, session: &mut Session<R, N>, losses: impl Fn(R::Row<'_>) -> L,
+    ) -> Result<Verdict, SessionError> {
         let range = Range::new(0.0, 1.0).ok_or(SessionError::Parameter("shares are from zero to one"))?;
         let value = |row: R::Row<'_>| {
             let (new, old) = losses(row).into()?;
             Some((0, self.target.of_row(new, old)))
         };
         let sums = session.pairs(Lane::Test, 1, range, Rounding::Up, self.noise, value)?;
-        Ok(self.judge(sums[0]))
+        Ok(self.judge_as(subject, sums[0]))
     }
 
+    #[cfg(test)]
     pub(super) fn judge(&self, sums: Pair) -> Verdict {
+        self.judge_as(SUBJECT, sums)
+    }
+
+    fn judge_as(&self, subject: &str, sums: Pair) -> Verdict {
         let noise = self.noise.into();
         let margin = Margin::two_sided(noise, self.risk);
         let (low, high) = interval(sums, margin);
@@ -65,7 +83,7 @@ impl ComparisonCheck {
             Uncertainty { sampling, noise: estimate.high - value - sampling, missed_by: value + self.target.margin }
         });
         let confidence = 1.0 - self.risk.chance();
-        let found = found("the new model's mean loss less the old one's", estimate, confidence);
+        let found = found(subject, estimate, confidence);
         let claim = match self.target.margin {
             0.0 => "lower".to_owned(),
             margin => format!("lower by more than {}", short(margin)),

@@ -27,6 +27,9 @@ const TERMS: [(&str, RidgeTerm); 2] = [("adaptive", RidgeTerm::Adaptive), ("fixe
 /// Bytes of a moment of two inputs: the sums of two threads, the noisy matrix and its factors.
 const MOMENT_BYTES: f64 = 64.0;
 
+/// The most inputs without the bias: the kernel sums moments of up to 4096.
+const MOST_INPUTS: u32 = 4095;
+
 /// How the regularisation on the diagonal is chosen.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RidgeTerm {
@@ -78,6 +81,18 @@ impl Learner for RidgeLearner {
 
     fn can_reject(&self, metric: &dyn Metric) -> bool {
         metric.rejection() == Some(RejectionTest::LeastLoss)
+    }
+
+    fn check_inputs(&self, inputs: &Inputs) -> Result<(), PlanRefusal> {
+        let width = inputs.encoding().layout().inputs();
+        if width <= MOST_INPUTS {
+            return Ok(());
+        }
+        let why = format!(
+            "the features have {width} inputs, and kind = \"ridge\" takes at most {MOST_INPUTS}, because it sums the \
+             products of all pairs; use fewer categories or hash buckets, or kind = \"mlp\" or \"logistic\""
+        );
+        Err(PlanRefusal::part("features", why))
     }
 
     fn mechanisms(&self, inputs: &Inputs, budget: &TrainingBudget<'_>) -> Result<Vec<Mechanism>, PlanRefusal> {

@@ -1,0 +1,107 @@
+//! `better_than = "constant"`: a model that is no better than the best constant prediction is not accepted.
+
+use sage_engine::adapt::Outcome;
+use sage_engine::pipeline::Pipeline;
+use sage_engine::{AttemptOutcome, RunView};
+
+use crate::city::{City, LINE, principal};
+use crate::loops::{describe, pass_hours};
+
+/// Two classes, of which one is rare: predicting the frequent one is nearly always right.
+const RARE: &str = r#"
+[pipeline]
+name = "rare"
+stream = "taxi"
+label = { truth = "duration > 120" }
+window = { min = "4h" }
+filter = "distance > 0 AND duration BETWEEN 60 AND 9000"
+features = [{ sql = "0 * distance", name = "nothing", scale = [0, 1] }]
+[train]
+kind = "logistic"
+batch = 512
+epochs = 2
+learning_rate = 0.5
+rows = 3500
+[validate]
+metric = "accuracy"
+target = 0.7
+"#;
+
+fn explanations(run: &RunView) -> Vec<String> {
+    let judged = run.attempts.iter().filter_map(|one| match &one.outcome {
+        Some(AttemptOutcome::Judged(report)) => Some(report.explanation.clone()),
+        _ => None,
+    });
+    judged.collect()
+}
+
+/// A model without information meets a loose target as a constant does, and is not better than the best constant.
+#[test]
+fn a_constant_meets_a_target_but_not_the_comparison_with_the_best_constant() {
+    let city = City::new(120_000);
+    let engine = city.with_rides("4");
+    let blind = LINE.replace("duration-line", "blind").replace(
+        "{ column = \"distance\", scale = [0, 30] },",
+        "{ sql = \"0 * distance\", name = \"nothing\", scale = [0, 1] },",
+    );
+    let start = blind.find("  { sql = \"extract(hour").expect("a feature");
+    let end = blind.find("]\n[train]").expect("the end of the features");
+    let blind = format!("{}{}", &blind[..start], &blind[end..]);
+    let blind = blind.replace("target = 0.1\n", "target = 0.5\n");
+    let versus = |text: &str, target: &str, name: &str| {
+        assert!(text.contains(target), "{text}");
+        let own = text.replace(target, "better_than = \"constant\"");
+        let own = own.replacen("name = \"", &format!("name = \"{name}-"), 1);
+        format!("{own}[adapt]\nattempts = 4\n")
+    };
+    // A model with features, on enough rows for a small difference of losses.
+    let line = LINE.replace("bound = 1.0", "bound = 0.3").replace("\"4h\"", "\"12h\"");
+    let line = versus(&line, "target = 0.1", "constant") + "[budget]\nepsilon0 = 0.5\n";
+    let texts = [
+        blind.clone(),
+        // A target that a constant meets for any rows.
+        RARE.replace("target = 0.7", "target = 0.5"),
+        versus(&blind, "target = 0.5", "constant"),
+        versus(RARE, "target = 0.7", "constant"),
+        line,
+    ];
+    for text in &texts {
+        engine.submit_at(&principal("mia"), text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    }
+    pass_hours(&city, &engine, 1..24);
+    let runs = engine.runs();
+    for (run, accepted) in runs.iter().zip([true, true, false, false, true]) {
+        assert_eq!(run.outcome() == Some(Outcome::Accepted), accepted, "{}", describe(run));
+        let compares = run.pipeline.starts_with("constant-");
+        let said = explanations(run);
+        let last = said.last().unwrap_or_else(|| panic!("{}", describe(run)));
+        assert_eq!(last.contains("Warning: some constant"), run.pipeline == "rare", "{last}");
+        for one in said {
+            assert_eq!(one.contains("mean loss less that of the best constant"), compares, "{one}");
+        }
+    }
+    let release = engine.release_named("constant-duration-line").expect("released");
+    let files = engine.release_files(&release).expect("its files");
+    let has = |text: &str| files.iter().any(|(_, bytes)| String::from_utf8_lossy(bytes).contains(text));
+    assert!(has("better than the best constant"));
+}
+
+#[test]
+fn the_comparison_is_refused_where_the_mean_does_not_determine_the_constant() {
+    let constant = LINE.replace("target = 0.1", "better_than = \"constant\"\nmargin = 0.01");
+    let pipeline = Pipeline::parse(&constant).expect("a pipeline");
+    assert_eq!(pipeline.clone().checked(), Ok(pipeline));
+    for (from, to) in [
+        ("metric = \"mse\"", "metric = \"absolute\""),
+        ("kind = \"ridge\"", "kind = \"release\"\nrelease = \"plain@1\""),
+    ] {
+        let text = constant.replace(from, to);
+        // A released model brings its own features.
+        let text = match text.find("features = [").filter(|_| to.contains("release")) {
+            Some(start) => format!("{}{}", &text[..start], &text[text.find("[train]").expect("a table")..]),
+            None => text,
+        };
+        let error = Pipeline::parse(&text).expect_err(to).to_string();
+        assert!(error.contains("better_than") && error.contains("mse, log_loss or accuracy"), "{to}: {error}");
+    }
+}

@@ -1,117 +1,80 @@
 //! DP-SGD, as logistic regression and networks are trained: its keys in `[train]`, its cost, its forecasts and its fit.
+//!
+//! No key has to be written. What is not written is derived from public and released values: the sampling rate and the
+//! number of steps before the charge, the clip and the learning rate in the session.
 
-use sage_kernel::{Lane, Mechanism, Rate, Session, Step};
+use sage_kernel::{Lane, Mechanism, Rate, Session, Sigma};
 use sage_learn::encode::Encoded;
-use sage_learn::network::{self, Loss, Network, Rates, Shape, Training, Work};
+pub use sage_learn::network::RateSchedule;
+use sage_learn::network::{self, ChargedSteps, Hyperparameters, Loss, Network, Shape, StepPlan};
 use sage_model::bundle::{Fields, Graph, Model};
 
 use super::{FitError, FittedModel, Fitting, TrainKeys, TrainingBudget, WEIGHT_BYTES, active_inputs};
 use crate::pipeline::PipelineFileError;
 use crate::plan::time::{NOISE, PASS, WEIGHT};
-use crate::plan::{Inputs, PlanRefusal};
-
-/// How the learning rate changes over a training.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum RateSchedule {
-    /// It does not change.
-    Constant,
-    /// It falls along half a cosine, to zero after the last step.
-    Cosine,
-    /// It is multiplied by a factor after a fixed number of steps.
-    Stepwise {
-        /// The factor.
-        factor: f64,
-        /// The steps.
-        every: u32,
-    },
-}
+use crate::plan::{Inputs, PlanRefusal, charged_table_noise};
 
 /// The settings of a training by DP-SGD.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DpSgd {
-    /// Passes over the rows, by their released number.
-    pub epochs: f64,
-    /// Rows of a step, on average.
-    pub batch: u32,
-    /// The learning rate.
-    pub learning_rate: f64,
-    /// How it changes.
-    pub schedule: RateSchedule,
-    /// The momentum, from 0 to below 1.
-    pub momentum: f64,
-    /// The weight decay.
-    pub decay: f64,
-    /// The norm to which the gradient of a row is clipped.
-    pub clip: f64,
+    /// The hyper-parameters; `None` where the file sets none.
+    pub written: Hyperparameters,
     /// About how many training rows a block has, for streams without a census.
     pub rows: Option<u32>,
 }
+
+/// The noise multiplier of one release of ε = 0.5 at δ = 10⁻⁶, about: for forecasts of time without a budget.
+const TYPICAL_SIGMA: f64 = 10.0;
 
 /// The keys of [`DpSgd`] in `[train]`.
 pub(super) const KEYS: [&str; 8] =
     ["epochs", "batch", "learning_rate", "schedule", "momentum", "decay", "clip", "rows"];
 
-/// The seed of initial weights: public, and the same for all runs.
-const SEED: u64 = 1;
-
 impl DpSgd {
     /// The settings of a file that sets none.
-    pub const DEFAULT: Self = Self {
-        epochs: 3.0,
-        batch: 1024,
-        learning_rate: 0.1,
-        schedule: RateSchedule::Constant,
-        momentum: 0.0,
-        decay: 0.0,
-        clip: 1.0,
-        rows: None,
-    };
+    pub const DEFAULT: Self = Self { written: Hyperparameters::DERIVED, rows: None };
 
     pub(super) fn parse(keys: &TrainKeys<'_>) -> Result<Self, PipelineFileError> {
         const BATCH: &str = "a whole number from 1 to 10000000: the rows of a step, on average";
         const ROWS: &str = "a whole number from 1 to 1000000000: the rows of a block, about, known without looking";
-        let default = Self::DEFAULT;
-        let number = |key: &str, allowed: &str, default: f64, fits: fn(f64) -> bool| {
-            keys.number(key, allowed, Some(default), fits)
+        const POSITIVE: &str = "a number above 0 and at most 1000000";
+        let default = Hyperparameters::DERIVED;
+        let positive = |key: &str| {
+            let fits = |number: f64| number > 0.0 && number <= 1e6;
+            keys.has(key).then(|| keys.number(key, POSITIVE, None, fits)).transpose()
         };
-        let above_zero = |number: f64| number > 0.0 && number <= 1e6;
-        Ok(Self {
-            epochs: number("epochs", "a number above 0 and at most 1000000", default.epochs, above_zero)?,
-            batch: match keys.has("batch") {
-                true => keys.count("batch", 10_000_000, BATCH)?,
-                false => default.batch,
-            },
-            learning_rate: number("learning_rate", "a number above 0 and at most 1000000", 0.1, above_zero)?,
+        let count =
+            |key: &str, most: u32, allowed: &str| keys.has(key).then(|| keys.count(key, most, allowed)).transpose();
+        let written = Hyperparameters {
+            epochs: positive("epochs")?,
+            batch: count("batch", 10_000_000, BATCH)?,
+            learning_rate: positive("learning_rate")?,
             schedule: parse_schedule(keys)?,
-            momentum: number("momentum", "a number from 0 to below 1", default.momentum, |momentum| {
+            momentum: keys.number("momentum", "a number from 0 to below 1", Some(default.momentum), |momentum| {
                 (0.0..1.0).contains(&momentum)
             })?,
-            decay: number("decay", "a number from 0 to 1", default.decay, |decay| (0.0..=1.0).contains(&decay))?,
-            clip: number("clip", "a number above 0 and at most 1000000", default.clip, above_zero)?,
-            rows: match keys.has("rows") {
-                true => Some(keys.count("rows", 1_000_000_000, ROWS)?),
-                false => default.rows,
-            },
-        })
+            decay: keys
+                .number("decay", "a number from 0 to 1", Some(default.decay), |decay| (0.0..=1.0).contains(&decay))?,
+            clip: positive("clip")?,
+        };
+        Ok(Self { written, rows: count("rows", 1_000_000_000, ROWS)? })
     }
 
     pub(super) fn write(&self, out: &mut String) {
-        let schedule = match self.schedule {
+        let Hyperparameters { epochs, batch, learning_rate, schedule, momentum, decay, clip } = self.written;
+        let schedule = match schedule {
             RateSchedule::Constant => "\"constant\"".to_owned(),
             RateSchedule::Cosine => "\"cosine\"".to_owned(),
             RateSchedule::Stepwise { factor, every } => format!("{{ factor = {factor:?}, every = {every} }}"),
         };
-        out.push_str(&format!(
-            "epochs = {:?}\nbatch = {}\nlearning_rate = {:?}\nschedule = {schedule}\nmomentum = {:?}\ndecay = {:?}\n\
-             clip = {:?}\n",
-            self.epochs, self.batch, self.learning_rate, self.momentum, self.decay, self.clip
-        ));
-        if let Some(rows) = self.rows {
-            out.push_str(&format!("rows = {rows}\n"));
-        }
+        out.push_str(&format!("schedule = {schedule}\nmomentum = {momentum:?}\ndecay = {decay:?}\n"));
+        let numbers = [("epochs", epochs), ("learning_rate", learning_rate), ("clip", clip)];
+        numbers.iter().for_each(|(key, number)| out.extend(number.map(|number| format!("{key} = {number:?}\n"))));
+        let counts = [("batch", batch), ("rows", self.rows)];
+        counts.iter().for_each(|(key, count)| out.extend(count.map(|count| format!("{key} = {count}\n"))));
     }
 
-    /// The mechanism of all steps, with the least noise that the budget pays for.
+    /// The label's moments, the steps and the calibration, with the least noise that the budget pays for.
     pub(super) fn mechanisms(
         &self, inputs: &Inputs, hidden: &[u32], budget: &TrainingBudget<'_>,
     ) -> Result<Vec<Mechanism>, PlanRefusal> {
@@ -119,74 +82,64 @@ impl DpSgd {
                        census to the stream";
         let rows = budget.rows().filter(|rows| *rows >= 1.0).ok_or_else(|| PlanRefusal::part("train", missing))?;
         let shape = shape(inputs, hidden)?;
-        let work = Work::epochs(rows, f64::from(self.batch), self.epochs, self.clip);
-        let rate = ((work.batch / work.rows).min(1.0) * Rate::LIMIT.units() as f64).round() as u64;
-        let rate = Rate::from_units(rate).filter(|rate| *rate > Rate::ZERO);
+        let coordinates = shape.parameters();
+        let one = |sigma| vec![Mechanism::SampledGaussian { rate: Rate::LIMIT, sigma, coordinates, steps: 1 }];
+        let whole = budget.least_sigma(one)?;
+        let plan = self.written.plan_steps(&shape, rows, whole.units() as f64 / 1e9);
+        let rate = Rate::from_units((plan.share * Rate::LIMIT.units() as f64).round() as u64);
+        let rate = rate.filter(|rate| *rate > Rate::ZERO);
         let rate = rate.ok_or_else(|| PlanRefusal::part("batch", "a larger share of the rows"))?;
-        let plan = |sigma| {
-            let step = Step { rate, sigma, clip: work.clip };
-            network::Plan::with_noise(&shape, step, work.steps, work.batch)
-        };
-        let mechanisms = |sigma| plan(sigma).map_or_else(|_| Vec::new(), |plan| vec![plan.mechanism()]);
-        let sigma = budget.least_sigma(mechanisms)?;
-        let plan = plan(sigma).map_err(|error| PlanRefusal::part("train", error.to_string()))?;
-        Ok(vec![plan.mechanism()])
+        let moments = budget.part(plan.moments_share).table_noise(1)?;
+        let calibration = budget.part(plan.calibration_share).table_noise(1)?;
+        let all =
+            |sigma: Sigma| ChargedSteps { moments, rate, sigma, steps: plan.steps, calibration }.mechanisms(&shape);
+        let sigma = budget.least_sigma(|sigma| all(sigma).unwrap_or_default())?;
+        all(sigma).ok_or_else(|| PlanRefusal::part("train", "a larger budget: no noise of its tables has a price"))
     }
 
-    /// The steps that were charged; `None` if the charge is not one of DP-SGD.
-    pub(super) fn charged_plan(
+    /// The training that was charged; `None` if the charge is not one of DP-SGD.
+    pub(super) fn charged(
         &self, inputs: &Inputs, hidden: &[u32], charged: &[Mechanism],
-    ) -> Option<(Shape, network::Plan)> {
-        let [Mechanism::SampledGaussian { rate, sigma, steps, .. }] = *charged else { return None };
-        let step = Step { rate, sigma, clip: self.clip };
-        let shape = shape(inputs, hidden).ok()?;
-        let plan = network::Plan::with_noise(&shape, step, steps, f64::from(self.batch)).ok()?;
-        Some((shape, plan))
-    }
-
-    /// Forecast of the time of all steps, in seconds.
-    pub(super) fn training_seconds(&self, inputs: &Inputs, hidden: &[u32], rows: f64) -> f64 {
-        let Ok(shape) = shape(inputs, hidden) else { return 0.0 };
-        let steps = f64::from(Work::epochs(rows, f64::from(self.batch), self.epochs, self.clip).steps);
-        let passes = steps * f64::from(self.batch);
-        let per_row = PASS + WEIGHT * weights_per_row(&shape, active_inputs(inputs));
-        passes * per_row + steps * NOISE * f64::from(shape.parameters())
+    ) -> Option<(Shape, ChargedSteps)> {
+        let [moments, Mechanism::SampledGaussian { rate, sigma, steps, .. }, calibration] = charged else {
+            return None;
+        };
+        let (moments, calibration) = (charged_table_noise(moments)?, charged_table_noise(calibration)?);
+        let charged = ChargedSteps { moments, rate: *rate, sigma: *sigma, steps: *steps, calibration };
+        Some((shape(inputs, hidden).ok()?, charged))
     }
 
     pub(super) fn fit(
         &self, session: &mut Session<Encoded>, hidden: &[u32], fitting: &Fitting<'_>,
     ) -> Result<Box<dyn FittedModel>, FitError> {
-        let plan = self.charged_plan(fitting.inputs, hidden, fitting.charged);
-        let (shape, plan) = plan.ok_or_else(|| FitError::new("the charge is not one of this learner"))?;
-        let start = Network::new(shape, SEED);
+        let charged = self.charged(fitting.inputs, hidden, fitting.charged);
+        let (shape, charged) = charged.ok_or_else(|| FitError::new("the charge is not one of this learner"))?;
         let mut stopped = None;
         let mut proceed = |step: u32| {
-            stopped = fitting.step(step, plan.steps()).err();
+            stopped = fitting.step(step, charged.steps).err();
             stopped.is_none()
         };
-        let training = self.training(fitting.threads);
-        let network = network::train_while(session, Lane::Train, &plan, &training, start, &mut proceed);
+        let network = self.written.train(session, Lane::Train, shape, &charged, fitting.threads, &mut proceed);
         match network {
             Ok(network) => Ok(Box::new(network)),
             Err(error) => Err(stopped.unwrap_or_else(|| FitError::new(error))),
         }
     }
 
-    fn training(&self, threads: usize) -> Training {
-        let start = self.learning_rate;
-        let rates = match self.schedule {
-            RateSchedule::Constant => Rates::Constant(start),
-            RateSchedule::Cosine => Rates::Cosine(start),
-            RateSchedule::Stepwise { factor, every } => Rates::Stepwise { start, factor, every },
-        };
-        Training { rates, momentum: self.momentum, decay: self.decay, threads }
+    /// Forecast of the time of all steps, in seconds.
+    pub(super) fn training_seconds(&self, inputs: &Inputs, hidden: &[u32], rows: f64) -> f64 {
+        let Ok(shape) = shape(inputs, hidden) else { return 0.0 };
+        let StepPlan { steps, batch, .. } = self.written.plan_steps(&shape, rows.max(1.0), TYPICAL_SIGMA);
+        let steps = f64::from(steps);
+        let per_row = PASS + WEIGHT * weights_per_row(&shape, active_inputs(inputs));
+        steps * batch * per_row + steps * NOISE * f64::from(shape.parameters())
     }
 }
 
 fn parse_schedule(keys: &TrainKeys<'_>) -> Result<RateSchedule, PipelineFileError> {
     let Some(steps) = keys.table("schedule", &["factor", "every"])? else {
         let words = [("constant", RateSchedule::Constant), ("cosine", RateSchedule::Cosine)];
-        return keys.choice("schedule", &words, Some(DpSgd::DEFAULT.schedule));
+        return keys.choice("schedule", &words, Some(Hyperparameters::DERIVED.schedule));
     };
     let fits = |factor: f64| factor > 0.0 && factor <= 1.0;
     let factor = steps.number("factor", "a number above 0 and at most 1", None, fits)?;

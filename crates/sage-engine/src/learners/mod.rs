@@ -31,6 +31,7 @@ pub(crate) use registry::{NOT_LEARNERS, kinds};
 pub use ridge::{RidgeLearner, RidgeTerm};
 use sage_kernel::{BlockPart, Mechanism, MomentBounds, Permit, Session, Summary, SummaryTag};
 use sage_learn::encode::Encoded;
+pub use sage_learn::network::Hyperparameters;
 use sage_learn::statistics::StatisticError;
 
 use crate::metrics::{self, Measured, Metric, RejectionTest};

@@ -7,6 +7,7 @@ use super::price::Prices;
 use super::refusal::PlanRefusal;
 
 /// What an attempt may spend on training. It finds the least noise that the budget pays for under the stream's filter.
+#[derive(Clone, Copy)]
 pub struct TrainingBudget<'filter> {
     pub(super) prices: Prices<'filter>,
     /// In units of the ledger.
@@ -18,6 +19,12 @@ impl TrainingBudget<'_> {
     /// A released or declared number of the training rows; `None` if there is none.
     pub const fn rows(&self) -> Option<f64> {
         self.rows
+    }
+
+    /// A share of the budget, for one of several parts of a training.
+    #[must_use]
+    pub fn part(&self, share: f64) -> Self {
+        Self { most: (self.most as f64 * share.clamp(0.0, 1.0)) as u64, ..*self }
     }
 
     /// The least σ with which these mechanisms cost at most the budget.

@@ -56,12 +56,12 @@ fn learner(of: &dyn Learner) -> Vec<&'static str> {
         return vec![ridge(term)];
     }
     if let Some(LogisticLearner { training }) = any.downcast_ref() {
-        return vec!["train: logistic", schedule(&training.schedule)];
+        return vec!["train: logistic", schedule(&training.written.schedule)];
     }
     let Some(NetworkLearner { layers: _, training }) = any.downcast_ref() else {
         panic!("the learner `{}` has no test on neighbouring streams", of.kind());
     };
-    vec!["train: mlp", schedule(&training.schedule)]
+    vec!["train: mlp", schedule(&training.written.schedule)]
 }
 
 kinds!(schedule, SCHEDULES, RateSchedule {

@@ -127,7 +127,7 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
          {{ release = \"table@1\", by = \"CASE WHEN m > 4 THEN 1 ELSE 0 END\" }}"
     );
     let (mlp, logistic) = (format!("kind = \"mlp\"\nlayers = [4]\n{STEPS}"), format!("kind = \"logistic\"\n{STEPS}"));
-    let cosine = format!("{mlp}\nschedule = \"cosine\"\nmomentum = 0.5");
+    let constant = format!("{mlp}\nschedule = \"constant\"\nmomentum = 0.5");
     let stepwise = format!("{logistic}\nschedule = {{ factor = 0.5, every = 2 }}\ndecay = 0.1");
     let number_label = format!("{{ sql = {}, bounds = [0, 1] }}", quoted("y / 2"));
     let good =
@@ -158,7 +158,7 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
     ];
     let by_steps = vec![
         model("network", Y, &numbers, &mlp, &mse),
-        model("cosine", B, NAMED, &cosine, accurate),
+        model("constant", B, NAMED, &constant, accurate),
         model("logistic", B, &numbers, &logistic, &log_loss),
         model("stepwise", B, NAMED, &stepwise, accurate),
         model("hopeless", B_NUMBER, NAMED, RIDGE, hopeless),

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use sage_engine::adapt::{Limits, Mode, RiskSchedule, Strategy, Units};
-use sage_engine::learners::{DpSgd, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm};
+use sage_engine::learners::{DpSgd, Hyperparameters, NetworkLearner, RateSchedule, RidgeLearner, RidgeTerm};
 use sage_engine::metrics::{Accuracy, Metric, SquaredError};
 use sage_engine::pipeline::{
     Adaptation, Bounds, Extent, Feature, Goal, Keys, Label, Missing, Pipeline, RowTransport, Source, Statistic,
@@ -174,8 +174,16 @@ fn a_network_is_read_in_the_users_words() {
     assert_eq!(["site", "device", "price"].map(category_count), [Some(1025), Some(3), Some(5)]);
     assert_eq!(["site_x_device", "both"].map(category_count), [Some(4096), Some(15)]);
     let schedule = RateSchedule::Stepwise { factor: 0.5, every: 100 };
-    let training =
-        DpSgd { epochs: 2.5, batch: 512, learning_rate: 0.01, schedule, momentum: 0.9, clip: 2.0, ..DpSgd::DEFAULT };
+    let written = Hyperparameters {
+        epochs: Some(2.5),
+        batch: Some(512),
+        learning_rate: Some(0.01),
+        schedule,
+        momentum: 0.9,
+        clip: Some(2.0),
+        ..Hyperparameters::DERIVED
+    };
+    let training = DpSgd { written, ..DpSgd::DEFAULT };
     assert_eq!(clicks.train, Train::Model(Arc::new(NetworkLearner { layers: vec![64, 16], training })));
     let goal = Goal::BetterThan { alias: "clicks@champion".to_owned(), margin: 0.01 };
     assert_eq!(clicks.validate.map(|validate| (validate.metric, validate.goal)), Some((metric(Accuracy), goal)));

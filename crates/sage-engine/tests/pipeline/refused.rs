@@ -130,7 +130,6 @@ fn training() {
                 &["`validate.metric` is \"mse\"", "\"log_loss\" or \"accuracy\""],
             ),
             ("kind = \"ridge\"", "kind = \"statistic\"", &["`train.statistic` is missing", "\"quantile\""]),
-            ("kind = \"ridge\"", "kind = \"mlp\"", &["`train.layers` is missing"]),
             ("kind = \"ridge\"", "", &["`train.kind` is missing"]),
         ],
     );

@@ -51,7 +51,6 @@ kind = "mlp"
 layers = [16]
 batch = 512
 epochs = 2
-learning_rate = 0.5
 rows = 3500
 [validate]
 metric = "mse"

@@ -54,8 +54,7 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
     engine.create_stream(&principal("ada"), &stream()).expect("a stream");
     let rows = Source::path(PathBuf::from(data).join("taxi_green_2023.parquet"));
     engine.ingest(&principal("dan"), "taxi-green", "2023", rows).expect("a batch");
-    let steps =
-        "kind = \"mlp\"\nlayers = [32]\nbatch = 1024\nepochs = 4\nlearning_rate = 0.5\nmomentum = 0.9\nrows = 1900";
+    let steps = "kind = \"mlp\"\nlayers = [32]\nrows = 1900";
     for text in [
         model("duration-line", "kind = \"ridge\"", "0.01"),
         model("duration-network", steps, "0.02"),

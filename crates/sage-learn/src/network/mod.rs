@@ -6,6 +6,10 @@
 //! depends on that row and on the public weights alone, to the last bit: the kernel's proof relies on it. The divisor
 //! of a step is the expected size of a sample, which is public; nothing here knows the number of rows.
 
+mod calibrate;
+mod derive;
+mod duration;
+mod initial;
 mod pass;
 mod plan;
 mod product;
@@ -18,6 +22,9 @@ pub use pass::{OneHotSum, logistic, relu};
 pub use product::Initial;
 pub use relu_sparse::{LeftSide, PackedWeights};
 
+pub use calibrate::{LabelMoments, Scale, calibrate};
+pub use derive::{ChargedSteps, DerivedSettings, Hyperparameters, RateSchedule, StepPlan};
+pub use duration::SignalAndNoise;
 pub use plan::{Plan, PlanError, Work};
 pub use shape::{Inputs, Loss, Shape, ShapeError};
 pub use train::{Diverged, Rates, TrainError, Training, train, train_while};

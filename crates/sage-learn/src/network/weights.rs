@@ -67,6 +67,19 @@ impl Network {
         self.is_finite().then_some(self)
     }
 
+    /// The same network with predictions (before the logistic function) multiplied by a slope, plus an intercept. Itself
+    /// if a weight overflows.
+    pub(super) fn corrected(&self, slope: f64, intercept: f64) -> Self {
+        let mut network = self.clone();
+        if let Some(last) = network.parameters.last_mut() {
+            last.iter_mut().for_each(|weight| *weight = (f64::from(*weight) * slope) as f32);
+            if let Some(bias) = last.last_mut() {
+                *bias = (f64::from(*bias) + intercept) as f32;
+            }
+        }
+        if network.is_finite() { network } else { self.clone() }
+    }
+
     /// Its shape.
     pub const fn shape(&self) -> &Shape {
         &self.shape
@@ -149,9 +162,14 @@ pub struct RowPredictor<'network> {
 impl RowPredictor<'_> {
     /// As [`Network::forward`].
     pub fn forward(&self, example: &Example<'_>) -> f32 {
+        self.network.activate(self.output(example))
+    }
+
+    /// The output of the last layer: the prediction before the logistic function, if the network has one.
+    pub(super) fn output(&self, example: &Example<'_>) -> f32 {
         let mut predicted = [0.0];
         self.packed.predict(&mut self.buffers.borrow_mut(), &[*example], &mut predicted);
-        self.network.activate(predicted[0])
+        predicted[0]
     }
 }
 

@@ -1,6 +1,7 @@
 //! Networks trained through the kernel: gradients against finite differences, steps against plain gradient descent,
 //! the influence of one row, and trainings that learn.
 
+mod derived;
 mod support;
 
 use sage_kernel::noise::SeededNoise;

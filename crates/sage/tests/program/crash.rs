@@ -10,7 +10,7 @@ use crate::server::{pipeline, token};
 
 /// A pipeline whose attempt takes long enough to be interrupted.
 fn long(place: &Place) -> String {
-    let network = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nlearning_rate = 0.5\nrows = 40000";
+    let network = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nrows = 40000";
     let table = "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \
                  \"usual_speed\", keys = 24, bounds = [0, 60] },\n";
     place.variant("examples/duration.toml", "long.toml", &[("kind = \"ridge\"", network), (table, "")]);

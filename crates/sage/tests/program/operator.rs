@@ -95,7 +95,7 @@ fn the_limits_of_the_machine_are_kept_by_the_commands_that_work() {
     assert_eq!(place.json("runs"), json!([]), "nothing was submitted");
     place.good("plan examples/duration.toml --as mia --attempt-memory 4000");
     // Training that by its public sizes would take much longer than a second is not started.
-    let long = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nlearning_rate = 0.5\nrows = 40000";
+    let long = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nrows = 40000";
     let table = "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \
                  \"usual_speed\", keys = 24, bounds = [0, 60] },\n";
     let changes = [("kind = \"ridge\"", long), (table, ""), ("\"taxi-duration\"", "\"long\"")];

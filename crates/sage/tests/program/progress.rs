@@ -11,7 +11,7 @@ use crate::server::token;
 
 /// A network with enough steps to observe its attempt.
 const LONG: &[(&str, &str)] = &[
-    ("kind = \"ridge\"", "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 15\nlearning_rate = 0.5\nrows = 40000"),
+    ("kind = \"ridge\"", "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 15\nrows = 40000"),
     (
         "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \"usual_speed\", keys = 24, bounds = [0, 60] },\n",
         "",

@@ -48,7 +48,7 @@ impl Learner for LogisticLearner {
     }
 
     fn matches_charge(&self, inputs: &Inputs, charged: &[Mechanism]) -> bool {
-        self.training.charged_plan(inputs, HIDDEN, charged).is_some()
+        self.training.charged(inputs, HIDDEN, charged).is_some()
     }
 
     fn memory_bytes(&self, inputs: &Inputs) -> f64 {

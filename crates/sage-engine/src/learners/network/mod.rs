@@ -22,6 +22,10 @@ pub(super) const KIND: LearnerKind = LearnerKind {
     parse: |keys| Ok(Arc::new(NetworkLearner { layers: parse_layers(keys)?, training: DpSgd::parse(keys)? })),
 };
 
+/// The hidden layers of a file that sets none: the noise in a prediction does not depend on the width, and a wider layer
+/// takes longer.
+const DEFAULT_LAYERS: [u32; 1] = [64];
+
 /// A network with hidden layers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct NetworkLearner {
@@ -34,6 +38,9 @@ pub struct NetworkLearner {
 fn parse_layers(keys: &TrainKeys<'_>) -> Result<Vec<u32>, PipelineFileError> {
     const LAYERS: &str = "a list of 1 to 16 whole numbers from 1 to 65536, the widths of the hidden layers, such as \
                           [64, 16]";
+    if !keys.has("layers") {
+        return Ok(DEFAULT_LAYERS.to_vec());
+    }
     let widths = keys.numbers("layers", LAYERS)?;
     let whole = |width: &f64| (1.0..=65_536.0).contains(width) && width.fract() == 0.0;
     let fits = widths.iter().all(whole) && (1..=16).contains(&widths.len());
@@ -63,7 +70,7 @@ impl Learner for NetworkLearner {
     }
 
     fn matches_charge(&self, inputs: &Inputs, charged: &[Mechanism]) -> bool {
-        self.training.charged_plan(inputs, &self.layers, charged).is_some()
+        self.training.charged(inputs, &self.layers, charged).is_some()
     }
 
     fn memory_bytes(&self, inputs: &Inputs) -> f64 {

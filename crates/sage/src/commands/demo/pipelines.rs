@@ -52,10 +52,6 @@ features = [
 [train]
 kind = "mlp"
 layers = [16]
-epochs = 4
-batch = 2048
-learning_rate = 0.3
-clip = 0.25
 rows = ROWS
 [validate]
 metric = "mse"

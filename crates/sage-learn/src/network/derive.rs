@@ -1,0 +1,323 @@
+//! Hyper-parameters of DP-SGD that follow from public and released values.
+//!
+//! Under a fixed budget the noise in the mean gradient depends on the number of steps and hardly on the batch, once the
+//! noise multiplier is above about two; and the noise that all steps together add to a prediction depends on the training
+//! time alone, not on the number of steps. So the time comes first, from [`SignalAndNoise`]. The number of steps follows
+//! from the largest stable step, the batch from the noise multiplier, the clip from the norm of a typical gradient, and
+//! the learning rate from time, steps and that norm. What is decided before a charge uses the planned number of rows;
+//! everything else uses the charge and the released moments of the labels, so that a process that
+//! performs a training charged by another one derives the same settings.
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{Lane, Mechanism, Rate, Session, Sigma, Step, TableNoise};
+
+use super::calibrate::{LabelMoments, Scale, calibrate};
+use super::duration::SignalAndNoise;
+use super::plan::Plan;
+use super::shape::{Loss, Shape};
+use super::train::{Rates, TrainError, Training, train_while};
+use super::weights::Network;
+use crate::encode::Encoded;
+
+/// How the learning rate changes over a training.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum RateSchedule {
+    /// It does not change.
+    Constant,
+    /// It falls along half a cosine, to zero after the last step.
+    Cosine,
+    /// It is multiplied by a factor after a fixed number of steps.
+    Stepwise {
+        /// The factor.
+        factor: f64,
+        /// The steps.
+        every: u32,
+    },
+}
+
+/// Hyper-parameters; `None` where they are derived.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Hyperparameters {
+    /// Passes over the rows.
+    pub epochs: Option<f64>,
+    /// Rows of a step, on average.
+    pub batch: Option<u32>,
+    /// The learning rate.
+    pub learning_rate: Option<f64>,
+    /// How it changes.
+    pub schedule: RateSchedule,
+    /// The momentum, from 0 to below 1.
+    pub momentum: f64,
+    /// The weight decay.
+    pub decay: f64,
+    /// The norm to which the gradient of a row is clipped.
+    pub clip: Option<f64>,
+}
+
+/// The variance of predictions that a good model is assumed to explain: in logits, or as a share of the label's
+/// variance.
+const SIGNAL: f64 = 0.5;
+/// The clip for the squared loss, in standard deviations of the label: most rows of a fair model have smaller errors.
+/// Errors of the logistic loss are at most one and are not clipped.
+const CLIP_DEVIATIONS: f64 = 2.0;
+/// The training time of one step, times the curvature of the loss, as planned and at most.
+const STEP_TIME: (f64, f64) = (2.0, 4.0);
+/// The limits of the number of steps. Fewer are too few for momentum; more take long for little.
+const STEPS: (f64, f64) = (64.0, 1024.0);
+/// The noise multiplier from which on a larger batch hardly reduces the noise in the mean gradient.
+const ENOUGH_SIGMA: f64 = 2.0;
+/// The smallest batch: the sampling error of its mean gradient is well below the noise.
+const LEAST_BATCH: f64 = 4096.0;
+/// From this batch on, more passes over the rows than `PASSES` are not worth their time.
+const LARGE_BATCH: f64 = 16_384.0;
+const PASSES: f64 = 8.0;
+/// The error of the label's mean that the two releases around the steps may have.
+const MEAN_ERROR: f64 = 0.02;
+/// The limits of the shares of the budget that they get for it.
+const MOMENTS_SHARE: (f64, f64) = (0.01, 0.2);
+const CALIBRATION_SHARE: (f64, f64) = (0.02, 0.2);
+/// The number of sums that the calibration adds up.
+const CALIBRATION_SUMS: f64 = 32.0;
+/// Label means are taken as from this to one minus this.
+const LEAST_MEAN: f64 = 0.005;
+/// The seed of initial weights: public, and the same for all trainings.
+const SEED: u64 = 1;
+
+/// What is decided before a training is charged.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct StepPlan {
+    /// The number of steps.
+    pub steps: u32,
+    /// The share of the rows that a step samples.
+    pub share: f64,
+    /// The expected rows of a step.
+    pub batch: f64,
+    /// The share of the budget for the label's moments.
+    pub moments_share: f64,
+    /// The share of the budget for the calibration.
+    pub calibration_share: f64,
+}
+
+/// A charged training: a table, the steps, a table.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct ChargedSteps {
+    /// The noise of the label's moments.
+    pub moments: TableNoise,
+    /// The sampling rate of a step.
+    pub rate: Rate,
+    /// The noise multiplier of a step.
+    pub sigma: Sigma,
+    /// The number of steps.
+    pub steps: u32,
+    /// The noise of the calibration.
+    pub calibration: TableNoise,
+}
+
+impl ChargedSteps {
+    /// What to charge, in the order of use; `None` if a noise has no price.
+    pub fn mechanisms(&self, shape: &Shape) -> Option<Vec<Mechanism>> {
+        let Self { moments, rate, sigma, steps, calibration } = *self;
+        let steps = Mechanism::SampledGaussian { rate, sigma, coordinates: shape.parameters(), steps };
+        Some(vec![moments.mechanism().ok()?, steps, calibration.mechanism().ok()?])
+    }
+}
+
+/// What is decided in a session, from the charge and the label's moments.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DerivedSettings {
+    /// The norm to which the gradient of a row is clipped.
+    pub clip: f64,
+    /// The first learning rate.
+    pub learning_rate: f64,
+    /// The divisor of a step: the expected number of its rows.
+    pub batch: f64,
+    /// The best constant, where training starts, and the scale of predictions.
+    pub scale: Scale,
+}
+
+/// The second derivative of a loss by its prediction, for labels of this mean.
+fn curvature(loss: Loss, mean: f64) -> f64 {
+    match loss {
+        Loss::Squared => 1.0,
+        Loss::Logistic => (mean * (1.0 - mean)).max(0.05),
+    }
+}
+
+impl Hyperparameters {
+    /// Everything is derived.
+    pub const DERIVED: Self = Self {
+        epochs: None,
+        batch: None,
+        learning_rate: None,
+        schedule: RateSchedule::Cosine,
+        momentum: 0.9,
+        decay: 0.0,
+        clip: None,
+    };
+
+    /// The steps for a public number of rows and a budget, given as the noise multiplier of one release that costs all
+    /// of it.
+    pub fn plan_steps(&self, shape: &Shape, rows: f64, budget_sigma: f64) -> StepPlan {
+        let loss = shape.loss();
+        // In standard deviations of the label the squared loss needs no knowledge of the label.
+        let clip = if loss == Loss::Squared { CLIP_DEVIATIONS } else { 1.0 };
+        let (inputs, curvature) = (shape.layout().inputs(), curvature(loss, 0.5));
+        let noise = clip * budget_sigma / rows;
+        let time = SignalAndNoise { inputs, curvature, signal: SIGNAL, noise }.best_time();
+        let steps = (time * curvature / STEP_TIME.0).clamp(STEPS.0, STEPS.1).round();
+        let enough = (ENOUGH_SIGMA / (budget_sigma * steps.sqrt())).min((PASSES / steps).max(LARGE_BATCH / rows));
+        let derived = enough.max(LEAST_BATCH / rows).min(1.0);
+        let (steps, share) = match (self.epochs, self.batch.map(f64::from)) {
+            (None, None) => (steps, derived),
+            (None, Some(batch)) => (steps, batch / rows),
+            (Some(epochs), None) => (steps.max(epochs), epochs / steps.max(epochs)),
+            (Some(epochs), Some(batch)) => (epochs * rows / batch, batch / rows),
+        };
+        let share = share.min(1.0);
+        // The share of the budget with which one sum over the rows is known to this many rows.
+        let budget_share = |error: f64, (least, most): (f64, f64)| (budget_sigma / error).powi(2).clamp(least, most);
+        StepPlan {
+            steps: steps.round().clamp(1.0, f64::from(u32::MAX)) as u32,
+            share,
+            batch: share * rows,
+            moments_share: budget_share(MEAN_ERROR * rows, MOMENTS_SHARE),
+            calibration_share: budget_share(MEAN_ERROR * rows / CALIBRATION_SUMS.sqrt(), CALIBRATION_SHARE),
+        }
+    }
+
+    /// The settings of a charged training for labels with these released moments.
+    pub fn settings(&self, shape: &Shape, charged: &ChargedSteps, moments: LabelMoments) -> DerivedSettings {
+        let mean = moments.mean.clamp(LEAST_MEAN, 1.0 - LEAST_MEAN);
+        let deviation = moments.deviation;
+        let (centre, reach, largest_error) = match shape.loss() {
+            Loss::Logistic => (libm::log(mean / (1.0 - mean)), 1.0, 1.0),
+            Loss::Squared => (mean, deviation, CLIP_DEVIATIONS * deviation),
+        };
+        let norm = shape.gradient_norm();
+        let clip = self.clip.unwrap_or(largest_error * norm);
+        let batch = charged.rate.units() as f64 / Rate::LIMIT.units() as f64 * moments.rows;
+        let steps = f64::from(charged.steps);
+        let noise = charged.sigma.units() as f64 / 1e9 * (clip / norm) / (batch * steps.sqrt());
+        let (inputs, curvature) = (shape.layout().inputs(), curvature(shape.loss(), mean));
+        let facts = SignalAndNoise { inputs, curvature, signal: SIGNAL * reach * reach, noise };
+        let time = facts.best_time().min(STEP_TIME.1 * steps / curvature);
+        let average = time / (steps * norm * norm) * (1.0 - self.momentum);
+        let highest = match self.schedule {
+            // The mean of half a cosine is half of its start.
+            RateSchedule::Cosine => 2.0 * average,
+            RateSchedule::Constant | RateSchedule::Stepwise { .. } => average,
+        };
+        let learning_rate = self.learning_rate.unwrap_or(highest);
+        DerivedSettings { clip, learning_rate, batch, scale: Scale { centre, reach } }
+    }
+
+    /// Performs a charged training: releases the label's moments, trains from the best constant, and calibrates. It
+    /// stops as soon as `keep_going` returns false, which is called before each step with its index.
+    ///
+    /// # Errors
+    /// As [`train_while`].
+    pub fn train<N: NoiseSource>(
+        &self, session: &mut Session<Encoded, N>, lane: Lane, shape: Shape, charged: &ChargedSteps, threads: usize,
+        keep_going: &mut dyn FnMut(u32) -> bool,
+    ) -> Result<Network, TrainError> {
+        let moments = LabelMoments::release(session, lane, charged.moments).map_err(TrainError::Session)?;
+        let settings = self.settings(&shape, charged, moments);
+        let step = Step { rate: charged.rate, sigma: charged.sigma, clip: settings.clip };
+        let plan = Plan::with_noise(&shape, step, charged.steps, settings.batch);
+        let plan = plan.map_err(|_| TrainError::Parameter("a training has at least one step and one row"))?;
+        let start = settings.learning_rate;
+        let rates = match self.schedule {
+            RateSchedule::Constant => Rates::Constant(start),
+            RateSchedule::Cosine => Rates::Cosine(start),
+            RateSchedule::Stepwise { factor, every } => Rates::Stepwise { start, factor, every },
+        };
+        let training = Training { rates, momentum: self.momentum, decay: self.decay, threads };
+        let start = Network::centred(shape, SEED, settings.scale.centre);
+        let network = train_while(session, lane, &plan, &training, start, keep_going)?;
+        calibrate(session, lane, charged.calibration, settings.scale, network).map_err(TrainError::Session)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::encode::Layout;
+    use crate::network::Inputs;
+
+    fn shape(loss: Loss, hidden: &[u32]) -> Shape {
+        let layout = Layout { numbers: 2, named: 4, places: 120 };
+        Shape::new(layout, Inputs::Direct, hidden.to_vec(), loss).expect("a shape")
+    }
+
+    /// Rows and the noise multiplier of the whole budget; steps, expected rows of a step, both shares in thousandths.
+    const LOGISTIC: &[(f64, f64, (u32, f64, u32, u32))] = &[
+        (1e8, 10.0, (1024, 625_000.0, 10, 20)),
+        (2e6, 10.0, (1024, 12_500.0, 10, 20)),
+        (2e5, 10.0, (476, 4096.0, 10, 20)),
+        (2e4, 10.0, (68, 4096.0, 10, 20)),
+        (2e3, 10.0, (64, 2000.0, 62, 200)),
+        (2e3, 100.0, (64, 2000.0, 200, 200)),
+        (10.0, 1000.0, (64, 10.0, 200, 200)),
+    ];
+
+    #[test]
+    fn steps_follow_from_rows_and_budget() {
+        for &(rows, sigma, (steps, batch, moments, calibration)) in LOGISTIC {
+            let plan = Hyperparameters::DERIVED.plan_steps(&shape(Loss::Logistic, &[]), rows, sigma);
+            let found = (plan.steps, plan.batch.round(), (1e3 * plan.moments_share).floor() as u32);
+            assert!((f64::from(found.0) / f64::from(steps) - 1.0).abs() < 0.1, "{rows} {sigma}: {plan:?}");
+            assert_eq!((found.1, found.2), (batch, moments), "{rows} {sigma}: {plan:?}");
+            assert_eq!((1e3 * plan.calibration_share).floor() as u32, calibration, "{rows} {sigma}: {plan:?}");
+            assert!(plan.share > 0.0 && plan.share <= 1.0);
+        }
+    }
+
+    #[test]
+    fn written_keys_are_kept() {
+        let shape = shape(Loss::Squared, &[16]);
+        let plan = |written: Hyperparameters| {
+            let plan = written.plan_steps(&shape, 1e5, 10.0);
+            (f64::from(plan.steps), plan.share)
+        };
+        let derived = plan(Hyperparameters::DERIVED);
+        let batch = Hyperparameters { batch: Some(1000), ..Hyperparameters::DERIVED };
+        assert_eq!(plan(batch), (derived.0, 0.01));
+        assert_eq!(plan(Hyperparameters { epochs: Some(3.0), ..batch }), (300.0, 0.01));
+        let (steps, share) = plan(Hyperparameters { epochs: Some(3.0), ..Hyperparameters::DERIVED });
+        assert!((steps * share - 3.0).abs() < 1e-9);
+        assert_eq!(plan(Hyperparameters { epochs: Some(5e3), ..Hyperparameters::DERIVED }), (5e3, 1.0));
+        let written = Hyperparameters { learning_rate: Some(0.3), clip: Some(0.7), ..Hyperparameters::DERIVED };
+        let settings = written.settings(&shape, &charged(500), MOMENTS);
+        assert_eq!((settings.learning_rate, settings.clip), (0.3, 0.7));
+    }
+
+    const MOMENTS: LabelMoments = LabelMoments { rows: 1e5, mean: 0.2, deviation: 0.1 };
+
+    fn charged(steps: u32) -> ChargedSteps {
+        let sigma = |sigma: f64| Sigma::from_units((sigma * 1e9) as u64).expect("a multiplier");
+        let table = TableNoise::Gaussian(sigma(100.0));
+        let rate = Rate::from_units(Rate::LIMIT.units() / 20).expect("a rate");
+        ChargedSteps { moments: table, rate, sigma: sigma(4.0), steps, calibration: table }
+    }
+
+    /// The whole training is a function of the charge and the released moments, scaled with the label.
+    #[test]
+    fn settings_follow_from_the_charge() {
+        for (loss, hidden) in [(Loss::Logistic, &[][..]), (Loss::Squared, &[64][..]), (Loss::Squared, &[64, 16][..])] {
+            let shape = shape(loss, hidden);
+            let settings = |moments| Hyperparameters::DERIVED.settings(&shape, &charged(500), moments);
+            let found = settings(MOMENTS);
+            assert_eq!(found, settings(MOMENTS));
+            assert!((found.batch - 5e3).abs() < 1e-6);
+            let error = if loss == Loss::Squared { 0.2 } else { 1.0 };
+            assert!((found.clip - error * shape.gradient_norm()).abs() < 1e-9);
+            // Fewer rows than planned, or none, make steps smaller, never undefined.
+            let few = settings(LabelMoments { rows: 1e2, ..MOMENTS });
+            assert!(few.learning_rate < 0.1 * found.learning_rate && few.learning_rate > 0.0, "{few:?}");
+            if loss == Loss::Squared {
+                let wider = settings(LabelMoments { deviation: 0.2, ..MOMENTS });
+                assert!((wider.learning_rate / found.learning_rate - 1.0).abs() < 1e-9);
+            }
+        }
+    }
+}

@@ -9,6 +9,8 @@ use arrow::array::{ArrayRef, BooleanArray, Float64Array, Int64Array, RecordBatch
 use arrow::compute::cast;
 use arrow::datatypes::{DataType, Field, Schema};
 
+use sage_model::formula::GREATEST_HASH;
+
 use super::query::PreparedQuery;
 use super::rows::Batch;
 use crate::stream::{Column, Kind, StreamFile};
@@ -51,6 +53,7 @@ fn values(column: &Column, position: usize, rows: usize, kind: &DataType) -> Opt
             Arc::new(all().map(|share| share.map(at)).collect::<Float64Array>())
         }
         Kind::Integer { min, max, .. } => between(*min, *max),
+        Kind::Hashed => between(0, GREATEST_HASH),
         Kind::Boolean => Arc::new(all().map(|share| share.map(|share| share < 0.5)).collect::<BooleanArray>()),
         Kind::Time { span } => between(span.0, span.1 - 1),
         Kind::Category { categories, .. } => {

@@ -77,7 +77,7 @@ pub(super) const BAD: &[(&str, &str, &str)] = &[
     (
         "onnx_circle",
         r#"write([node("Add", ["x", "b"], "a"), node("Relu", ["a"], "b")], [])"#,
-        "nothing before it gives",
+        "no node before it produces",
     ),
     ("onnx_columns", r#"write([node("Relu", ["salary"], "out")], [], "salary")"#, "no column of the stream"),
     (

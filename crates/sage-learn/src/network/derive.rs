@@ -245,7 +245,7 @@ mod tests {
     use crate::network::Inputs;
 
     fn shape(loss: Loss, hidden: &[u32]) -> Shape {
-        let layout = Layout { numbers: 2, named: 4, places: 120 };
+        let layout = Layout { numbers: 2, active: 4, columns: 120 };
         Shape::new(layout, Inputs::Direct, hidden.to_vec(), loss).expect("a shape")
     }
 

@@ -24,10 +24,10 @@ impl Shape {
     fn gradient_parts(&self) -> GradientParts {
         let layout = self.layout();
         // Numbers are taken as uniform over their span.
-        let mut square = f64::from(layout.named) + f64::from(layout.numbers) / 3.0;
-        let mut active = f64::from(layout.named) + f64::from(layout.numbers);
+        let mut square = f64::from(layout.active) + f64::from(layout.numbers) / 3.0;
+        let mut active = f64::from(layout.active) + f64::from(layout.numbers);
         if let Inputs::Embedded { width, .. } = self.inputs() {
-            active = f64::from(layout.numbers) + f64::from(layout.named) * f64::from(*width);
+            active = f64::from(layout.numbers) + f64::from(layout.active) * f64::from(*width);
         }
         let mut earlier = 0.0;
         for &width in self.hidden() {

@@ -8,11 +8,11 @@ use sage_learn::network::{ChargedSteps, Hyperparameters, Inputs, Loss, Network, 
 use crate::support::{Dice, opened, run_seed};
 
 const FIELDS: [u32; 3] = [40, 24, 7];
-const LAYOUT: Layout = Layout { numbers: 1, named: 3, places: 71 };
+const LAYOUT: Layout = Layout { numbers: 1, active: 3, columns: 71 };
 
 /// Rows whose label depends on the three categories and the number, and the prediction of the true model for each.
 fn synthetic(loss: Loss, count: usize, dice: &mut Dice) -> (Encoded, Vec<f64>) {
-    let effects: Vec<f64> = (0..LAYOUT.places).map(|_| dice.signed()).collect();
+    let effects: Vec<f64> = (0..LAYOUT.columns).map(|_| dice.signed()).collect();
     let (mut numbers, mut places, mut labels, mut truth) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..count {
         let number = dice.signed();

@@ -19,6 +19,8 @@ const DATA_YEAR: &str = "2020-";
 enum Mask {
     /// A released number, or null where the noise hides it.
     Number,
+    /// The parts of an uncertainty, three released numbers, or null where the noise hides the estimate.
+    Uncertainty,
     /// A sentence about released numbers: each of its numbers is masked, its words are not.
     Sentence,
 }
@@ -32,6 +34,7 @@ const JSON: &[(&str, &str, Mask)] = &[
     ("run", "attempts.[].estimates.[].value", Mask::Number),
     ("run", "attempts.[].estimates.[].low", Mask::Number),
     ("run", "attempts.[].estimates.[].high", Mask::Number),
+    ("run", "attempts.[].uncertainty", Mask::Uncertainty),
     ("run", "attempts.[].reason", Mask::Sentence),
     ("run", "options.[].met_by_the_last_test", Mask::Number),
     ("watch", "estimates.[].value", Mask::Number),
@@ -128,12 +131,19 @@ fn matches(pattern: &str, path: &str) -> bool {
     }
 }
 
+fn is_uncertainty(map: &serde_json::Map<String, Value>) -> bool {
+    let parts = ["sampling", "noise", "missed_by"];
+    map.len() == parts.len() && parts.iter().all(|part| map.get(*part).is_some_and(Value::is_number))
+}
+
 /// Masks a value and everything in it. Keys of a path are divided by line breaks, since names of columns have dots.
 fn walk(topic: &str, value: &mut Value, path: &str, used: &mut BTreeSet<String>) {
     let rule = JSON.iter().find(|(of, pattern, _)| topic.starts_with(of) && matches(pattern, path));
     if let Some((of, pattern, mask)) = rule {
         let masked = match (mask, &*value) {
             (Mask::Number, Value::Number(_) | Value::Null) => Some("#".to_owned()),
+            (Mask::Uncertainty, Value::Null) => Some("###".to_owned()),
+            (Mask::Uncertainty, Value::Object(map)) if is_uncertainty(map) => Some("###".to_owned()),
             (Mask::Sentence, Value::String(text)) => Some(numbers(text)),
             _ => None,
         };

@@ -289,7 +289,7 @@ fn overshoot() {
     line("released_share", share(&informed), Some(share(&frugal)), "of the pipelines, informed against frugal");
 }
 
-/// Releases until 95 % of a year of blocks is spent, with the same arrivals.
+/// Releases in a year of blocks, with the same arrivals under both strategies.
 fn releases_per_year() {
     const YEARS: u64 = 20;
     let number = |text: &str| Epsilon::ceiling(text).expect("a number");

@@ -55,9 +55,9 @@ fn a_count_is_not_tried_where_it_cannot_pass() {
     assert_eq!((run.outcome(), run.attempts.len()), (Some(Outcome::Accepted), 1), "{}", describe(&run));
 }
 
-/// A target that no model reaches does not use up the stream, and the report says what is uncertain.
+/// A target that no model reaches does not use up the stream, and the report shows what is uncertain.
 #[test]
-fn an_unreachable_target_ends_early() {
+fn an_unreachable_target_does_not_use_up_the_stream() {
     let city = City::new(120_000);
     let engine = city.with_rides("4");
     let text = LINE.replace("target = 0.1", "target = 0.001").replace("duration-line", "too-good");

@@ -19,7 +19,7 @@ const DATA_YEAR: &str = "2020-";
 enum Mask {
     /// A released number, or null where the noise hides it.
     Number,
-    /// Three released numbers under fixed keys, or null where the noise hides the estimate.
+    /// The parts of an uncertainty, three released numbers, or null where the noise hides the estimate.
     Uncertainty,
     /// A sentence about released numbers: each of its numbers is masked, its words are not.
     Sentence,
@@ -131,10 +131,9 @@ fn matches(pattern: &str, path: &str) -> bool {
     }
 }
 
-/// Whether an object has the parts of an uncertainty and no others.
-fn is_uncertainty(parts: &serde_json::Map<String, Value>) -> bool {
-    let keys = ["sampling", "noise", "missed_by"];
-    parts.len() == keys.len() && keys.iter().all(|key| parts.get(*key).is_some_and(Value::is_number))
+fn is_uncertainty(map: &serde_json::Map<String, Value>) -> bool {
+    let parts = ["sampling", "noise", "missed_by"];
+    map.len() == parts.len() && parts.iter().all(|part| map.get(*part).is_some_and(Value::is_number))
 }
 
 /// Masks a value and everything in it. Keys of a path are divided by line breaks, since names of columns have dots.
@@ -144,7 +143,7 @@ fn walk(topic: &str, value: &mut Value, path: &str, used: &mut BTreeSet<String>)
         let masked = match (mask, &*value) {
             (Mask::Number, Value::Number(_) | Value::Null) => Some("#".to_owned()),
             (Mask::Uncertainty, Value::Null) => Some("###".to_owned()),
-            (Mask::Uncertainty, Value::Object(parts)) if is_uncertainty(parts) => Some("###".to_owned()),
+            (Mask::Uncertainty, Value::Object(map)) if is_uncertainty(map) => Some("###".to_owned()),
             (Mask::Sentence, Value::String(text)) => Some(numbers(text)),
             _ => None,
         };

@@ -52,7 +52,6 @@ pub fn schema() -> Schema {
         columns.push(column(&format!("truth{suffix}"), Domain::Truth, missing));
         columns.push(column(&format!("time{suffix}"), time.clone(), missing));
         columns.push(column(&format!("text{suffix}"), text.clone(), missing));
-        columns.push(column(&format!("hashed{suffix}"), Domain::Hashed, missing));
     }
     let values = |count: u32| (0..count).map(|index| f64::from(index) * 0.3 - 1.0).collect();
     let by_hour = Table {
@@ -118,7 +117,6 @@ pub fn number(draw: &mut Draw, depth: usize) -> Formula {
             0 => Formula::Number(draw.pick(&[0.0, 1.0, -2.0, 0.5, 49.0, 1e300, -1e-300])),
             1 => Formula::Null,
             2 | 3 => column(draw, "number"),
-            4 => column(draw, "hashed"),
             _ => column(draw, "whole"),
         };
     }

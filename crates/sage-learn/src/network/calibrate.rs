@@ -17,7 +17,7 @@ use crate::encode::Encoded;
 pub struct LabelMoments {
     /// The number of rows, at least the noise of the release and one.
     pub rows: f64,
-    /// The mean, drawn to one half by as many rows as the noise is worth.
+    /// The mean, drawn to one half as far as the noise is large for the rows.
     pub mean: f64,
     /// The standard deviation, from 0.01 to 0.5.
     pub deviation: f64,
@@ -48,10 +48,10 @@ impl LabelMoments {
 
     fn from_sums(squares: f64, rest: f64, below: f64, noise: f64) -> Self {
         let rows = (squares + rest + below).max(noise).max(1.0);
-        // As many rows as the noise is worth, with uniform labels.
-        let weight = rows + noise;
-        let mean = ((squares + rest + 0.5 * noise) / weight).clamp(0.5 * noise / weight, 1.0 - 0.5 * noise / weight);
-        let square = (squares + noise / 3.0) / weight;
+        // Before any release a mean is as likely anywhere from 0 to 1, with a variance of 1/12.
+        let trust = 1.0 / (1.0 + 12.0 * (noise / rows).powi(2));
+        let shrunk = |sum: f64, prior: f64| prior + trust * ((sum / rows).clamp(0.0, 1.0) - prior);
+        let (mean, square) = (shrunk(squares + rest, 0.5), shrunk(squares, 1.0 / 3.0));
         Self { rows, mean, deviation: (square - mean * mean).max(1e-4).sqrt().min(0.5) }
     }
 }

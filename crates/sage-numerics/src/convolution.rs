@@ -225,3 +225,6 @@ pub fn exponentials(first: i64, stride: i64, rate: f64, offset: f64) -> impl Ite
         current
     })
 }
+
+#[cfg(test)]
+mod tests;

@@ -102,4 +102,17 @@ mod tests {
             check(near(word) * scale, -near(word >> 32), near(other));
         }
     }
+    /// A sum that is just below the middle of two subnormal numbers, of which the upper one is even. In double precision
+    /// it is the middle itself, which would be rounded up.
+    #[test]
+    fn subnormal_sums_are_rounded_once() {
+        let scale = f32::from_bits((127 - 75) << 23);
+        let (left, right) = ((1.0 + f32::EPSILON) * scale, (1.0 - f32::EPSILON) * scale);
+        let sum = f32::from_bits((1 << 22) + 1);
+        for sign in [1.0, -1.0] {
+            assert_eq!(f64::from(left) * f64::from(right) + f64::from(sum), f64::from(sum) + libm::exp2(-150.0));
+            assert_eq!(round_once(sign * left, right, sign * sum), sign * sum);
+            assert_eq!((sign * left).mul_add(right, sign * sum), sign * sum);
+        }
+    }
 }

@@ -65,3 +65,27 @@ pub fn rounded_gaussian_height(x: i32) -> u128 {
 
 /// The error bound of [`rounded_gaussian_height`], in units of `2^-128`.
 pub const HEIGHT_ERROR: u128 = 1 << 12;
+
+#[cfg(test)]
+mod tests {
+    use super::multiply;
+    use dashu::integer::UBig;
+
+    /// Every carry between the four partial products is included, at the ends of the range and for random factors.
+    #[test]
+    fn fixed_point_products_are_exact_floors() {
+        let mut draw = crate::tests::words(12);
+        let edges = [0, 1, 2, u128::from(u64::MAX), 1 << 64, (1 << 64) + 1, u128::MAX - 1, u128::MAX];
+        let check = |left: u128, right: u128| {
+            let exact: UBig = (UBig::from(left) * UBig::from(right)) >> 128;
+            assert_eq!(UBig::from(multiply(left, right)), exact, "{left:x} {right:x}");
+        };
+        edges.iter().for_each(|&left| edges.iter().for_each(|&right| check(left, right)));
+        for _ in 0..20_000 {
+            let mut wide = || u128::from(draw()) << 64 | u128::from(draw());
+            let (left, right) = (wide(), wide());
+            check(left, right);
+            check(left | u128::from(u64::MAX), right | u128::from(u64::MAX));
+        }
+    }
+}

@@ -106,6 +106,25 @@ mod tests {
         }
     }
 
+    /// Three equal correlations give an eigenvalue of exactly 1 − 2c: zero passes, and just below the stated tolerance
+    /// does not, among any number of other rows.
+    #[test]
+    fn the_tolerance_is_as_stated() {
+        for size in [3usize, 8, 40, 200] {
+            let matrix = |correlation: f64| {
+                let entry = move |row: usize, column: usize| match (row == column, row < 3 && column < 3) {
+                    (true, _) => 1.0,
+                    (false, true) => -correlation,
+                    (false, false) => 0.0,
+                };
+                (0..size).flat_map(|row| (row..size).map(move |column| entry(row, column))).collect::<Vec<f64>>()
+            };
+            assert!(is_semidefinite(matrix(0.5), size), "{size}");
+            let tolerance = 6.0 * (size as f64 + 4.0) * UNIT * size as f64;
+            assert!(!is_semidefinite(matrix(0.5 + 0.5 * tolerance * 1.01), size), "{size}");
+        }
+    }
+
     #[test]
     fn impossible_moments_are_refused() {
         assert!(is_semidefinite(vec![0.0; 6], 3));

@@ -200,7 +200,7 @@ mod tests {
         // Diagonal, singular, indefinite, and the second difference (2 − 2 cos(π/(n+1))).
         assert!((smallest_eigenvalue(&[5, 0, 0, 7], 2) - 5).abs() <= 1);
         assert!((smallest_eigenvalue(&[1, 1, 1, 1], 2)).abs() <= 1);
-        assert!((smallest_eigenvalue(&[0, 9, 9, 0], 2) + 9).abs() <= 1);
+        assert!([-10, -9].contains(&smallest_eigenvalue(&[0, 9, 9, 0], 2)));
         let (size, scale) = (40usize, 1i128 << 70);
         let mut matrix = vec![0; size * size];
         for index in 0..size {
@@ -213,6 +213,15 @@ mod tests {
         let sine = libm::sin(std::f64::consts::PI / 82.0);
         let exact = 4.0 * sine * sine * scale as f64;
         let found = smallest_eigenvalue(&matrix, size) as f64;
+        assert!((found / exact - 1.0).abs() < 1e-13, "{found} {exact}");
+    }
+
+    /// The search starts below every eigenvalue, also where one is far larger than each entry of its row.
+    #[test]
+    fn eigenvalues_larger_than_every_entry_are_found() {
+        let scale = 1i128 << 70;
+        let found = smallest_eigenvalue(&[0, scale, 0, scale, 0, scale, 0, scale, 0], 3) as f64;
+        let exact = -libm::sqrt(2.0) * scale as f64;
         assert!((found / exact - 1.0).abs() < 1e-13, "{found} {exact}");
     }
 
@@ -292,12 +301,25 @@ mod tests {
     #[test]
     fn least_loss_is_within_the_gap() {
         // One coordinate: minimise a v² − 2 b v + c on [−r, r].
-        for (a, b, c, radius) in [(4i128, 2i128, 9i128, 10.0), (4, 40, 900, 2.0), (0, 7, 50, 3.0), (0, 0, 5, 1.0)] {
+        for (a, b, c, radius, scale) in [
+            (4i128, 2i128, 9i128, 10.0, 1.0),
+            (4, 40, 900, 2.0, 1.0),
+            (0, 7, 50, 3.0, 1.0),
+            (0, 0, 5, 1.0, 1.0),
+            // A small ball, in which a multiplier that is too large would cost much more than the gap.
+            (100, 9, 5, 0.1, 1.0),
+            // The multiplier at the boundary of the ball is below one, and within twice the lowest one.
+            (0, 1, 50, 10.0, 1.0),
+            (0, 3, 9, 1.0, 4096.0),
+        ] {
             let best = if a > 0 { (b as f64 / a as f64).clamp(-radius, radius) } else { radius * (b.signum() as f64) };
-            let exact = a as f64 * best * best - 2.0 * b as f64 * best + c as f64;
-            let found = least_loss(&[a], &[b], c, 1, radius, 1.0);
+            let exact = (a as f64 * best * best - 2.0 * b as f64 * best + c as f64) / scale;
+            let found = least_loss(&[a], &[b], c, 1, radius, scale);
             assert!(found >= exact - 1e-9 && found <= exact + GAP, "{a} {b} {c}: {found} {exact}");
         }
+        // A singular matrix: of all minima of (x + y)² − 2 (x + y) + 3, the shortest one is inside the ball.
+        let found = least_loss(&[1, 1, 1, 1], &[1, 1], 3, 2, 0.8, 1.0);
+        assert!((2.0 - 1e-9..=2.0 + GAP).contains(&found), "{found}");
     }
 
     /// One more row changes the computed least loss by at least −GAP/2 and at most 1 + GAP/2, for radii and ranks of

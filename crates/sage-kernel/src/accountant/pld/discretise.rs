@@ -51,7 +51,7 @@ impl Lattice {
     /// An empty lattice. `size` bounds the exponents from which losses are
     /// computed: their rounding error, some units in the last place of `size`,
     /// is relative to the step.
-    fn new(lowest: f64, highest: f64, step: f64, size: f64) -> Certified<Self> {
+    pub(super) fn new(lowest: f64, highest: f64, step: f64, size: f64) -> Certified<Self> {
         let reach = highest.max(-lowest);
         if !(reach <= WIDEST_LOSS && reach / step <= MOST_POINTS && step.is_normal()) {
             return Err(AccountantError::Unbounded);

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used, reason = "a test that cannot get its number has failed")]
 
-use super::discretise::{Lattice, discretise};
+use super::discretise::{Lattice, Normal, discretise};
 use super::{Composition, Loss, Part};
 use libm::exp;
 use sage_numerics::{Convolution, FftPlanner, LatticeChoice, TiltedWindow};
@@ -146,4 +146,41 @@ fn no_plan_makes_an_answer_too_small() {
         assert!(found >= exact, "round {round}: {found} {exact}, sigma {sigma}, count {count}, delta {delta}");
     }
     assert!(answered > 150 && close > 25, "{answered} outcomes, {close} of them close");
+}
+
+/// A lattice is refused where its losses are too large, its points too many or its step too small, in either direction.
+#[test]
+fn lattices_have_limits() {
+    let made = |lowest: f64, highest: f64, step: f64| Lattice::new(lowest, highest, step, 1.0).is_ok();
+    assert!(made(-1.0, 1.0, 0.01) && made(-500.0, 1.0, 0.1) && made(-1.0, 500.0, 0.1));
+    assert!(!made(-500.1, 1.0, 0.1) && !made(-1.0, 500.1, 0.1), "losses above 500");
+    assert!(!made(-1.0, 1.0, 2e-7) && !made(-1.0, 0.1, 2e-7), "more than 4e6 points");
+    assert!(!made(0.0, 0.0, f64::MIN_POSITIVE / 2.0) && !made(-1.0, 1.0, f64::NAN), "a step that is no normal number");
+}
+
+/// Every outcome of discrete Laplace noise counts once: the masses add up to one, up to the slack of the splits.
+#[test]
+fn laplace_masses_add_up_to_one() {
+    for (epsilon, units) in [(0.3, 1), (0.3, 2), (1.0, 3), (2.0, 7), (0.5, 1 << 20)] {
+        for step in [0.01, 0.037, 0.25] {
+            let lattice = discretise(Part::Laplace { epsilon, units, delta: 0.0 }, step, 1e-12).unwrap();
+            let total: f64 = lattice.masses.iter().sum();
+            assert!((1.0..1.0 + 1e-6).contains(&total), "{epsilon} {units} {step}: {total}");
+        }
+    }
+}
+
+/// The loss of a sampled Gaussian by its definition, where the exponential is moderate and where it is huge.
+#[test]
+fn losses_are_those_of_the_definition() {
+    for (q, sigma) in [(0.01, 0.1), (0.3, 0.12), (1.0, 0.1), (0.2, 2.0)] {
+        for z in [-3.0, -0.2, 0.4, 0.75, 0.9, 1.1, 3.0, 5.0] {
+            let exponent = (2.0 * z - 1.0) / (2.0 * sigma * sigma);
+            let exact = libm::log(1.0 - q + q * exp(exponent));
+            let found = Normal { q, sigma }.loss(z);
+            if exponent < 700.0 {
+                assert!((found - exact).abs() <= 1e-12 * (1.0 + exact.abs()), "{q} {sigma} {z}: {found} {exact}");
+            }
+        }
+    }
 }

@@ -126,6 +126,27 @@ fn a_carry_from_later_digits_is_seen() {
     }
 }
 
+/// The same for scales with a denominator: at each quotient, the first 63 digits stay just below it and the next word
+/// decides, exactly at the threshold that integer arithmetic gives.
+#[test]
+fn a_carry_into_a_quotient_is_seen() {
+    for (numerator, denominator) in [(7u64, 2u64), (10, 3), (1_000_003, 7), ((1 << 62) + 1, (1 << 20) + 7)] {
+        let sampler = DiscreteLaplace::new(numerator, denominator).expect("in range");
+        let wide = u128::from(numerator);
+        for quotient in 1..=((numerator - 1) / denominator).min(40) {
+            let boundary = u128::from(quotient * denominator) << 63;
+            let (first, gap) = (boundary / wide, boundary % wide);
+            let Ok(threshold) = u64::try_from((gap << 64).div_ceil(wide)) else { continue };
+            assert!(threshold > 0, "the boundary has more than 63 digits");
+            for (later, expected) in [(threshold - 1, quotient - 1), (threshold, quotient)] {
+                let mut source = Scripted::new(&[(first as u64) << 1, u64::MAX, later, 0, 0], 1);
+                let drawn = sampler.draw(&mut source);
+                assert_eq!(drawn, i128::from(expected), "{numerator}/{denominator}, {quotient}: {later:x}");
+            }
+        }
+    }
+}
+
 #[test]
 fn laplace_refuses_degenerate_scales() {
     let refused = Err(NoiseError::ParameterOutOfRange);

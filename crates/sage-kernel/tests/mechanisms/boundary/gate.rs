@@ -80,6 +80,18 @@ fn a_snapshot_is_followed_by_the_rest_of_the_log() {
     assert_eq!(again.ledger().grant_state(second.id()), Some(GrantState::Charged));
 }
 
+/// A snapshot has twelve bytes for each amount, as the format says: one more block adds its key and, for each lane and
+/// each component of the filter, one amount.
+#[test]
+fn an_amount_takes_twelve_bytes_of_a_snapshot() {
+    let mut gate = open(MemoryLog::default());
+    let before = gate.snapshot(1).expect("healthy").len();
+    let filter = gate.ledger().stream(StreamId(0)).expect("the stream").policy().contexts()[0].filter.clone();
+    gate.add_blocks(1, StreamId(0), vec!["one more".to_owned()]).expect("a block");
+    let after = gate.snapshot(1).expect("healthy").len();
+    assert_eq!(after - before, 1 + "one more".len() + 2 * filter.caps().len() * 12);
+}
+
 /// A record follows a head only with the next number and the head's hash, even if its own hash is right.
 #[test]
 fn a_record_needs_its_number_and_its_predecessor() {

@@ -200,6 +200,29 @@ fn tables_have_a_size() {
     session.histogram(Lane::Train, 1, noise, |_| Some(0)).expect("the charge is still there");
 }
 
+/// The largest table and the widest moments are admitted, and the next ones are not. On a lane that the permit does not
+/// cover, so that nothing is allocated: sizes are checked first.
+#[test]
+fn sizes_end_where_they_are_said_to() {
+    let permit = Yard::new().permit(AccessMode::Enforced, costs());
+    let part = BlockPart { block: permit.blocks().ranges()[0].first(), lane: Lane::Test, source: [0; 32] };
+    let rows: [TestRows; 0] = [];
+    let uncovered = Some(SessionError::NotCovered);
+    for beyond in [0, 1] {
+        let keys = permit.summarise_histogram(part, TAG, (1 << 24) + beyond, &rows, |_| None);
+        let bounds = MomentBounds { width: 4096 + beyond, feature_norm: 1.0, label_size: 1.0 };
+        let moments = permit.summarise_moments(part, TAG, bounds, &rows, |_, _| 0.0);
+        let bounds = OneHotBounds { active: 1, columns: 4095 + beyond, label_size: 1.0 };
+        let one_hot = permit.summarise_one_hot(part, TAG, bounds, &rows, |_, _| 0.0);
+        for outcome in [keys, moments, one_hot] {
+            match beyond {
+                0 => assert_eq!(outcome.err(), uncovered),
+                _ => assert!(is_parameter(outcome)),
+            }
+        }
+    }
+}
+
 /// A lane that was opened on sums has no rows: what needs rows is refused and costs nothing.
 #[test]
 fn sums_are_no_rows() {

@@ -250,24 +250,23 @@ mod tests {
     }
 
     /// Rows and the noise multiplier of the whole budget; steps, expected rows of a step, both shares in thousandths.
-    const LOGISTIC: &[(f64, f64, (u32, f64, u32, u32))] = &[
-        (1e8, 10.0, (1024, 625_000.0, 10, 20)),
-        (2e6, 10.0, (1024, 12_500.0, 10, 20)),
-        (2e5, 10.0, (476, 4096.0, 10, 20)),
-        (2e4, 10.0, (68, 4096.0, 10, 20)),
-        (2e3, 10.0, (64, 2000.0, 62, 200)),
-        (2e3, 100.0, (64, 2000.0, 200, 200)),
-        (10.0, 1000.0, (64, 10.0, 200, 200)),
+    const LOGISTIC: &[[f64; 6]] = &[
+        [1e8, 10.0, 1024.0, 625_000.0, 10.0, 20.0],
+        [2e6, 10.0, 1024.0, 12_500.0, 10.0, 20.0],
+        [2e5, 10.0, 476.0, 4096.0, 10.0, 20.0],
+        [2e4, 10.0, 68.0, 4096.0, 10.0, 20.0],
+        [2e3, 10.0, 64.0, 2000.0, 62.0, 200.0],
+        [2e3, 100.0, 64.0, 2000.0, 200.0, 200.0],
+        [10.0, 1000.0, 64.0, 10.0, 200.0, 200.0],
     ];
 
     #[test]
     fn steps_follow_from_rows_and_budget() {
-        for &(rows, sigma, (steps, batch, moments, calibration)) in LOGISTIC {
+        for &[rows, sigma, steps, batch, moments, calibration] in LOGISTIC {
             let plan = Hyperparameters::DERIVED.plan_steps(&shape(Loss::Logistic, &[]), rows, sigma);
-            let found = (plan.steps, plan.batch.round(), (1e3 * plan.moments_share).floor() as u32);
-            assert!((f64::from(found.0) / f64::from(steps) - 1.0).abs() < 0.1, "{rows} {sigma}: {plan:?}");
-            assert_eq!((found.1, found.2), (batch, moments), "{rows} {sigma}: {plan:?}");
-            assert_eq!((1e3 * plan.calibration_share).floor() as u32, calibration, "{rows} {sigma}: {plan:?}");
+            assert!((f64::from(plan.steps) / steps - 1.0).abs() < 0.1, "{rows} {sigma}: {plan:?}");
+            let shares = [plan.moments_share, plan.calibration_share].map(|share| (1e3 * share).floor());
+            assert_eq!((plan.batch.round(), shares), (batch, [moments, calibration]), "{rows} {sigma}: {plan:?}");
             assert!(plan.share > 0.0 && plan.share <= 1.0);
         }
     }

@@ -80,9 +80,10 @@ fn metric(of: &dyn Metric) -> &'static str {
     listed.unwrap_or_else(|| panic!("the metric `{name}` has no test on neighbouring streams"))
 }
 
-kinds!(goal, GOALS, Goal {
-    Goal::Target(_) => "goal: target",
-    Goal::BetterThan { .. } => "goal: better_than",
+kinds!(goal, GOALS, (&Goal, bool) {
+    (Goal::Target(_), _) => "goal: target",
+    (Goal::BetterThan { .. }, false) => "goal: better_than",
+    (Goal::BetterThan { .. }, true) => "goal: better_than the best constant",
 });
 
 kinds!(test_bound, TEST_BOUNDS, TestBound {
@@ -194,7 +195,7 @@ pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
         found.insert(keys(of));
     }
     if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects }) = validate {
-        found.extend([metric(&**measured), goal(wanted), reject(rejects)]);
+        found.extend([metric(&**measured), goal(&(wanted, wanted.is_better_than_constant())), reject(rejects)]);
         if measured.bound().is_some() {
             found.insert(test_bound(test));
         }

@@ -11,6 +11,7 @@ mod flights;
 mod plain;
 #[path = "../../../crates/sage-learn/tests/quality/table.rs"]
 mod table;
+#[allow(dead_code, reason = "the tests of quality use its other encodings")]
 #[path = "../../../crates/sage-learn/tests/quality/taxi.rs"]
 mod taxi;
 

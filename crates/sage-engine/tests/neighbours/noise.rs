@@ -97,6 +97,13 @@ fn apply(mask: Mask, value: &Value) -> Value {
 /// What a statistic's report says of its precision: which of the two is a function of released numbers.
 const HIDDEN: &str = "at least one number cannot be distinguished from the noise";
 
+/// What a statistic's report says would help: which of them is a function of released numbers too.
+const REMEDIES: [&str; 3] = [
+    "# of it is sampling and # is noise, so a larger ε or more rows help",
+    "# of it is sampling and # is noise, so more rows help, a larger ε alone does not",
+    "more rows or more budget help",
+];
+
 /// A sentence of a report, with `#` for each number.
 pub(crate) fn sentence(text: &str) -> String {
     let (mut out, mut inside) = (String::new(), false);
@@ -111,10 +118,11 @@ pub(crate) fn sentence(text: &str) -> String {
         }
         inside = part;
     }
-    match out.strip_prefix("every number is known to within # with a confidence of # %") {
+    let masked = match out.strip_prefix("every number is known to within # with a confidence of # %") {
         Some(rest) => format!("PRECISION{rest}"),
         None => out.replace(HIDDEN, "PRECISION"),
-    }
+    };
+    REMEDIES.iter().fold(masked, |text, remedy| text.replace(remedy, "REMEDY"))
 }
 
 /// The text with every long run of hexadecimal digits replaced: digests and random names.

@@ -54,23 +54,19 @@ fn a_constant_meets_a_target_but_not_the_comparison_with_the_best_constant() {
         let own = own.replacen("name = \"", &format!("name = \"{name}-"), 1);
         format!("{own}[adapt]\nattempts = 4\n")
     };
-    // A model with features, on enough rows for a small difference of losses.
-    let line = LINE.replace("bound = 1.0", "bound = 0.3").replace("\"4h\"", "\"12h\"");
-    let line = versus(&line, "target = 0.1", "constant") + "[budget]\nepsilon0 = 0.5\n";
     let texts = [
         blind.clone(),
         // A target that a constant meets for any rows.
         RARE.replace("target = 0.7", "target = 0.5"),
         versus(&blind, "target = 0.5", "constant"),
         versus(RARE, "target = 0.7", "constant"),
-        line,
     ];
     for text in &texts {
         engine.submit_at(&principal("mia"), text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
     pass_hours(&city, &engine, 1..24);
     let runs = engine.runs();
-    for (run, accepted) in runs.iter().zip([true, true, false, false, true]) {
+    for (run, accepted) in runs.iter().zip([true, true, false, false]) {
         assert_eq!(run.outcome() == Some(Outcome::Accepted), accepted, "{}", describe(run));
         let compares = run.pipeline.starts_with("constant-");
         let said = explanations(run);
@@ -80,10 +76,6 @@ fn a_constant_meets_a_target_but_not_the_comparison_with_the_best_constant() {
             assert_eq!(one.contains("mean loss less that of the best constant"), compares, "{one}");
         }
     }
-    let release = engine.release_named("constant-duration-line").expect("released");
-    let files = engine.release_files(&release).expect("its files");
-    let has = |text: &str| files.iter().any(|(_, bytes)| String::from_utf8_lossy(bytes).contains(text));
-    assert!(has("better than the best constant"));
 }
 
 #[test]

@@ -43,7 +43,9 @@ pub fn quoted(text: &str) -> String {
 #[must_use]
 pub fn timestamp(milliseconds: u64) -> String {
     let seconds = i64::try_from(milliseconds / 1000).unwrap_or(i64::MAX / 1_000_000);
-    format!("{}Z", stream::format_time(seconds.saturating_mul(1_000_000)))
+    let text = stream::format_time(seconds.saturating_mul(1_000_000));
+    // A date alone is how the first instant of a day is written elsewhere; here it would look like a whole day.
+    if text.contains('T') { format!("{text}Z") } else { format!("{text}T00:00:00Z") }
 }
 
 /// A number of blocks in words: `1 block`, `24 blocks`.
@@ -117,6 +119,12 @@ mod tests {
         for (units, shown) in [(785_151_858_161, "0.785151"), (1_000_000_000_000, "1"), (0, "0"), (999_999, "0")] {
             assert_eq!(remaining(Epsilon::from_units(units).expect("a loss")), shown);
         }
+    }
+
+    #[test]
+    fn a_timestamp_at_midnight_has_its_time() {
+        assert_eq!(timestamp(1_767_312_000_000), "2026-01-02T00:00:00Z");
+        assert_eq!(timestamp(1_767_312_001_999), "2026-01-02T00:00:01Z");
     }
 
     #[test]

@@ -167,6 +167,25 @@ const LOOKS: &[&str] = &[
     "migrate",
 ];
 
+/// Pages for browsers.
+const PAGES: &[&str] = &[
+    "/",
+    "/streams/people",
+    "/streams/people?after=0",
+    "/streams/people/blocks/day%3D2020-01-01",
+    "/streams/people/blocks/day%3D2020-01-07",
+    "/runs",
+    "/runs/1",
+    "/runs/2",
+    "/runs/3",
+    "/runs/4",
+    "/releases",
+    "/releases/count/1",
+    "/releases/line/1",
+    "/audit",
+    "/simulate?blocks=10&rate=1",
+];
+
 struct Side {
     place: Place,
 }
@@ -359,6 +378,10 @@ fn requests(side: &Side) -> Seen {
         ask("GET", path, &mia, "");
         ask("GET", path, &carl, "");
     }
+    for path in PAGES {
+        ask("GET", path, &mia, "");
+        ask("GET", path, &carl, "");
+    }
     serving.stop();
     side.store(&mut seen);
     seen
@@ -370,7 +393,14 @@ fn requests_on_neighbours_look_alike() {
     assert_eq!(difference(&one, &two, &mut BTreeSet::new()), None, "a row shows");
     let statuses: BTreeSet<i32> = one.replies.iter().map(|reply| reply.code).collect();
     assert!(statuses.is_superset(&BTreeSet::from([200, 403, 404, 422])), "{statuses:?}");
-    assert!(
-        one.replies.iter().all(|reply| serde_json::from_str::<Value>(&reply.out).is_ok() || reply.what.contains("log"))
-    );
+    for reply in &one.replies {
+        let page = PAGES.iter().any(|page| reply.what == format!("GET {page}"));
+        match page {
+            true => assert!(reply.out.starts_with("<!doctype html>"), "{reply:?}"),
+            false => {
+                assert!(serde_json::from_str::<Value>(&reply.out).is_ok() || reply.what.contains("log"), "{reply:?}")
+            }
+        }
+    }
+    planted::every_planted_leak_in_a_page_is_found(&one);
 }

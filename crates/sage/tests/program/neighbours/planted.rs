@@ -76,9 +76,33 @@ const LEAKS: &[Leak] = &[
     ("one more reply", |seen| seen.replies.push(seen.replies[0].clone())),
 ];
 
+/// Changes in pages.
+const PAGE_LEAKS: &[Leak] = &[
+    ("a word of a page", |seen| replace(&mut reply(seen, "GET /runs/1").out, "accept", "retry")),
+    ("an extra number on a page of a run", |seen| replace(&mut reply(seen, "GET /runs/1").out, "</h1>", " 7</h1>")),
+    ("a number on the page of a stream", |seen| replace(&mut reply(seen, "GET /streams/people").out, "100", "99")),
+    ("one more row of a table", |seen| replace(&mut reply(seen, "GET /runs").out, "</tbody>", "<tr></tr></tbody>")),
+    ("a plot that is missing", |seen| {
+        let out = &mut seen.replies.iter_mut().find(|reply| reply.out.contains("<figure class=\"plot\">"));
+        let out = &mut out.as_mut().expect("a plot").out;
+        let (before, after) = out.split_once("<figure class=\"plot\">").expect("a plot");
+        let (_, after) = after.split_once("</figure>").expect("an end");
+        *out = format!("{before}{after}");
+    }),
+    ("a header of a page", |seen| reply(seen, "GET /releases").err.push_str("\nx-rows: 3000")),
+];
+
 pub(super) fn every_planted_leak_is_found(honest: &Seen) {
+    every_leak_is_found(LEAKS, honest);
+}
+
+pub(super) fn every_planted_leak_in_a_page_is_found(honest: &Seen) {
+    every_leak_is_found(PAGE_LEAKS, honest);
+}
+
+fn every_leak_is_found(leaks: &[Leak], honest: &Seen) {
     assert_eq!(difference(honest, honest, &mut BTreeSet::new()), None);
-    for (name, leak) in LEAKS {
+    for (name, leak) in leaks {
         let mut leaking = honest.clone();
         leak(&mut leaking);
         let found = difference(honest, &leaking, &mut BTreeSet::new());

@@ -206,7 +206,7 @@ fn measure_ours(
     for (package, program, names) in suite.programs {
         let call = ["bench", "--quiet", "-p", package, "--bench", program, "--"];
         let mut command = workspace::cargo(&[&call[..], names].concat());
-        command.env("SAGE_BENCH_PLACE", ON_DISK).envs(arch.map(|arch| (instructions::VARIABLE, arch.name)));
+        command.env("SAGE_BENCH_DIRECTORY", ON_DISK).envs(arch.map(|arch| (instructions::VARIABLE, arch.name)));
         if let Some(PeerEnvironment { server, python }) = environment {
             command.env("SAGE_BENCH_PYTHON", python);
             if let Some(server) = server {

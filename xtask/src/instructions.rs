@@ -40,7 +40,7 @@ const MOST: &[(&str, f64)] = &[
     ("step_dense", 0.11),
     ("step_sparse", 0.09),
     ("noise", 1.05),
-    ("linear_places", 1.0),
+    ("linear_one_hot", 1.0),
     ("linear_numbers", 1.0),
     ("vector", 1.05),
 ];

@@ -30,8 +30,8 @@ const TEST_SHARE: f64 = 0.1;
 const LEAST_NOISE: f64 = 4.0;
 
 fn main() {
-    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    let wanted = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
+    let names: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|word| word == name);
     if wanted("informed_overshoot") {
         overshoot();
     }
@@ -84,7 +84,7 @@ struct Pipeline {
 }
 
 impl Pipeline {
-    /// A pipeline whose class can meet its target, with room of a few to fifty percent.
+    /// A pipeline whose class can meet its target, with a margin of a few to fifty percent.
     fn draw(random: &mut Random) -> Self {
         let target = random.scale(0.02, 0.4);
         Self {
@@ -247,7 +247,7 @@ fn ratios(strategy: Strategy, known: KnownRows) -> (Vec<f64>, f64, usize) {
     for seed in 1..=SEEDS {
         let mut random = Random(seed.wrapping_mul(0xa076_1d64_78bd_642f));
         let pipeline = Pipeline::draw(&mut random);
-        // An oracle that needs nearly everything leaves no room to search.
+        // An oracle that needs nearly everything leaves nothing to search.
         let Some(least) = pipeline.oracle().filter(|least| *least <= 0.25 * CAPACITY as f64 * f64::from(BLOCKS)) else {
             continue;
         };

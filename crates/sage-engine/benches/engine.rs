@@ -2,7 +2,7 @@
 //!
 //! A measurement is an entry of the table: a name, a unit, and a function that gives the number, and where
 //! there is a peer also the peer's, measured in turns with ours so that both see the same disk. One JSON object
-//! a line is printed. With names as arguments only those run. The directory is made in `SAGE_BENCH_PLACE`, which
+//! a line is printed. With names as arguments only those run. The directory is made in `SAGE_BENCH_DIRECTORY`, which
 //! has to be on a real disk; `SAGE_BENCH_POSTGRES` is the socket directory of a server with default durability
 //! and `SAGE_BENCH_PGBENCH` its load program; without them our numbers stand alone.
 
@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use sage_engine::log::{BoxedLog, Directory, GroupCommit, HeadCheck, Heads};
-use sage_engine::{Engine, Opened, Places};
+use sage_engine::{Engine, EngineOptions, Opened};
 use sage_kernel::{
     AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Head, Log,
     Mechanism, MemoryLog, Policy, Record, Request, RequestKey, Rule, Sigma, StreamId,
@@ -38,11 +38,11 @@ const fn entry(name: &'static str, unit: &'static str, measure: fn(&Path) -> Out
 }
 
 const MEASUREMENTS: &[Measurement] = &[
-    entry("durable_1", "charges/s", |place| durable(place, 1)),
-    entry("durable_8", "charges/s", |place| durable(place, 8)),
-    entry("durable_64", "charges/s", |place| durable(place, 64)),
-    entry("durable_10000_blocks", "charges/s", |place| alone(place, 64, BLOCKS)),
-    entry("durable_1000_clients", "charges/s", |place| alone(place, 1000, WINDOW)),
+    entry("durable_1", "charges/s", |folder| durable(folder, 1)),
+    entry("durable_8", "charges/s", |folder| durable(folder, 8)),
+    entry("durable_64", "charges/s", |folder| durable(folder, 64)),
+    entry("durable_10000_blocks", "charges/s", |folder| alone(folder, 64, BLOCKS)),
+    entry("durable_1000_clients", "charges/s", |folder| alone(folder, 1000, WINDOW)),
     entry("flush_share", "commits/s", flush_share),
     entry("replay_1e6", "s", replay),
     entry("snapshot_1e6", "s", snapshot),
@@ -64,8 +64,8 @@ struct World {
 }
 
 impl World {
-    fn new(place: &Path) -> Self {
-        let directory = tempfile::tempdir_in(place).expect("a place to write");
+    fn new(folder: &Path) -> Self {
+        let directory = tempfile::tempdir_in(folder).expect("a folder to write to");
         let mut gate = open(directory.path());
         furnish(&mut gate);
         let Ok(HeadCheck::Sound(sound)) = Heads::none().check(gate) else { panic!("nothing was exported") };
@@ -141,8 +141,8 @@ fn median(mut numbers: Vec<f64>) -> f64 {
 }
 
 /// Charges over 100 blocks with so many clients, in turns with guarded updates of 100 rows in PostgreSQL.
-fn durable(place: &Path, clients: usize) -> Outcome {
-    let world = World::new(place);
+fn durable(folder: &Path, clients: usize) -> Outcome {
+    let world = World::new(folder);
     let postgres = Postgres::find();
     let (mut ours, mut peers) = (Vec::new(), Vec::new());
     for _ in 0..TURNS {
@@ -153,15 +153,15 @@ fn durable(place: &Path, clients: usize) -> Outcome {
 }
 
 /// What has no peer: it would wait for a table's worth of locks, or for a thousand server processes.
-fn alone(place: &Path, clients: usize, window: u32) -> Outcome {
-    let world = World::new(place);
+fn alone(folder: &Path, clients: usize, window: u32) -> Outcome {
+    let world = World::new(folder);
     let ours = (0..TURNS).map(|_| world.charges_each_second(clients, window, TURN)).collect();
     Outcome { ours: median(ours), peer: None }
 }
 
 /// Commits of one client, in turns with the least that any store could do: 4 KiB written over and flushed.
-fn flush_share(place: &Path) -> Outcome {
-    let world = World::new(place);
+fn flush_share(folder: &Path) -> Outcome {
+    let world = World::new(folder);
     let raw = Raw::new(world._directory.path());
     let (mut ours, mut peers) = (Vec::new(), Vec::new());
     for _ in 0..2 * TURNS {
@@ -179,8 +179,8 @@ struct Raw {
 impl Raw {
     const PAGES: u64 = 1024;
 
-    fn new(place: &Path) -> Self {
-        let file = OpenOptions::new().create_new(true).write(true).open(place.join("raw")).expect("a file");
+    fn new(folder: &Path) -> Self {
+        let file = OpenOptions::new().create_new(true).write(true).open(folder.join("raw")).expect("a file");
         file.write_all_at(&vec![1; Self::PAGES as usize * 4096], 0).expect("written");
         file.sync_all().expect("flushed");
         Self { file }
@@ -199,25 +199,25 @@ impl Raw {
 }
 
 /// Seconds to open a directory whose log has a million events, from the first one on.
-fn replay(place: &Path) -> Outcome {
-    start(place, |_| ())
+fn replay(folder: &Path) -> Outcome {
+    start(folder, |_| ())
 }
 
 /// The same where a snapshot was kept at the end.
-fn snapshot(place: &Path) -> Outcome {
-    start(place, |engine| engine.checkpoint().expect("a healthy log"))
+fn snapshot(folder: &Path) -> Outcome {
+    start(folder, |engine| engine.checkpoint().expect("a healthy log"))
 }
 
 /// Seconds to open a directory whose log has a million events, after something was done at its end.
-fn start(place: &Path, finish: impl FnOnce(&Engine)) -> Outcome {
-    let directory = tempfile::tempdir_in(place).expect("a place to write");
+fn start(folder: &Path, finish: impl FnOnce(&Engine)) -> Outcome {
+    let directory = tempfile::tempdir_in(folder).expect("a folder to write to");
     let mut log = Directory::open(directory.path()).expect("a new directory").log().expect("a log");
     for page in lives().chunks(1000) {
         let before = Head { length: page[0].number, hash: page[0].previous };
         log.append(before, page.to_vec()).expect("a healthy log");
     }
     drop(log);
-    let open = || match Engine::open(directory.path(), &Places::default()).expect("a sound directory") {
+    let open = || match Engine::open(directory.path(), &EngineOptions::default()).expect("a sound directory") {
         Opened::Ready(engine) => *engine,
         Opened::Fenced(_) => panic!("the directory is not fenced"),
     };
@@ -311,12 +311,12 @@ impl Postgres {
 }
 
 fn main() {
-    let place = std::env::var_os("SAGE_BENCH_PLACE").map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = std::env::var_os("SAGE_BENCH_DIRECTORY").map_or_else(std::env::temp_dir, PathBuf::from);
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
     for measurement in MEASUREMENTS {
         if names.is_empty() || names.iter().any(|name| *name == measurement.name) {
-            let Outcome { ours, peer } = (measurement.measure)(&place);
+            let Outcome { ours, peer } = (measurement.measure)(&folder);
             let peer = peer.map_or(String::new(), |peer| format!(r#", "peer": {peer:?}"#));
             let Measurement { name, unit, .. } = measurement;
             println!(r#"{{"name": "{name}", "ours": {ours:?}, "unit": "{unit}"{peer}}}"#);

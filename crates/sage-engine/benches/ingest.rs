@@ -3,7 +3,7 @@
 //! A year of synthetic rides in one Parquet file goes into hourly blocks, durably, through the engine. The peer is
 //! DuckDB's partitioned COPY of the same file on two threads, which does not wait for the disk; both take
 //! turns. `SAGE_BENCH_PYTHON` is a Python with duckdb; without it our number stands alone. The directories are
-//! made in `SAGE_BENCH_PLACE`, which has to be on a real disk.
+//! made in `SAGE_BENCH_DIRECTORY`, which has to be on a real disk.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -11,7 +11,7 @@ use std::time::Instant;
 
 use sage_engine::generate::{TAXI, Taxi, write};
 use sage_engine::ingest::Source;
-use sage_engine::{Engine, IngestOutcome, Opened, Places, Principal};
+use sage_engine::{Engine, EngineOptions, IngestOutcome, Opened, Principal};
 
 const RIDES: u64 = 5_000_000;
 const TURNS: usize = 3;
@@ -26,8 +26,8 @@ base.execute(f\"\"\"COPY (SELECT *, strftime(pickup, '%Y-%m-%dT%H') AS hour FROM
 ";
 
 fn main() {
-    let place = std::env::var_os("SAGE_BENCH_PLACE").map_or_else(std::env::temp_dir, PathBuf::from);
-    let folder = tempfile::tempdir_in(place).expect("a place to write");
+    let base = std::env::var_os("SAGE_BENCH_DIRECTORY").map_or_else(std::env::temp_dir, PathBuf::from);
+    let folder = tempfile::tempdir_in(base).expect("a folder to write to");
     let (start, end) = ("2026-01-01".parse().expect("a day"), "2027-01-01".parse().expect("a day"));
     let taxi = Taxi::until(RIDES, start, end, 1).expect("rides");
     let rides = folder.path().join("rides");
@@ -48,7 +48,9 @@ fn main() {
 
 /// Seconds from the file to a batch that the log names.
 fn ours(source: &Path, directory: &Path) -> f64 {
-    let Ok(Opened::Ready(engine)) = Engine::open(directory, &Places::default()) else { panic!("a new directory") };
+    let Ok(Opened::Ready(engine)) = Engine::open(directory, &EngineOptions::default()) else {
+        panic!("a new directory")
+    };
     let principal = |name| Principal::named(name).expect("a name");
     engine.create_stream(&principal("ada"), TAXI).expect("a stream");
     let start = Instant::now();

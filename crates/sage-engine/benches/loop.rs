@@ -11,14 +11,16 @@ use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::plan::Recipe;
 use sage_engine::stream::{StreamFile, parse_time};
-use sage_engine::{AccessMode, Blocks, ChargeRequest, Cost, Engine, Lane, Opened, Places, Principal, TableNoise};
+use sage_engine::{
+    AccessMode, Blocks, ChargeRequest, Cost, Engine, EngineOptions, Lane, Opened, Principal, TableNoise,
+};
 use sage_learn::network::{self, Inputs, Loss, Network, Rates, Shape, Training};
 use sage_learn::validate::{Bound, LossCheck, LossTarget, Risk};
 use tempfile::TempDir;
 
 fn main() {
-    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    let wanted = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
+    let names: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|word| word == name);
     if wanted("attempt_overhead") {
         attempt_overhead();
     }
@@ -103,7 +105,7 @@ fn principal(name: &str) -> Principal {
 fn with_rides(folder: &TempDir) -> (Engine, Vec<String>) {
     let taxi = Taxi::new(RIDES, "2026-01-01".parse().expect("a day"), 3).expect("rides");
     generate::write(&taxi, &folder.path().join("rides"), None).expect("written");
-    let Ok(Opened::Ready(engine)) = Engine::open(&folder.path().join("sage"), &Places::default()) else {
+    let Ok(Opened::Ready(engine)) = Engine::open(&folder.path().join("sage"), &EngineOptions::default()) else {
         panic!("a new directory")
     };
     let file = TAXI.replace("epsilon = \"1.0\"", "epsilon = \"16\"");

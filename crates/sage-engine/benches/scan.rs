@@ -37,8 +37,8 @@ const FILTER: &str = "distance < 100 AND duration BETWEEN 1 AND 9000";
 const COLUMNS: [&str; 3] = ["CAST(duration AS DOUBLE) / 9000.0", "distance * 1.609", "extract(hour from pickup)"];
 
 fn main() {
-    let asked: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
-    let wanted = |name: &str| asked.is_empty() || asked.iter().any(|word| word == name);
+    let names: Vec<String> = std::env::args().skip(1).filter(|word| !word.starts_with("--")).collect();
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|word| word == name);
     if wanted("scan") {
         scan();
     }
@@ -133,7 +133,7 @@ fn scan() {
     let store = LocalFileSystem::new_with_prefix(folder.path()).expect("a store");
     let parts = parts.into_iter().enumerate().map(|(block, part)| (BlockId(block as u32), part));
     let source = Source::new(yard.gate.ledger(), STREAM, parts, Arc::new(store)).expect("parts of the blocks");
-    let column = |(place, sql): (usize, &&str)| Expression { name: format!("c{place}"), sql: (*sql).to_owned() };
+    let column = |(index, sql): (usize, &&str)| Expression { name: format!("c{index}"), sql: (*sql).to_owned() };
     let query = Query { filter: Some(FILTER.to_owned()), columns: COLUMNS.iter().enumerate().map(column).collect() };
     let mut ours = || {
         let prepared = prepare(&Taxi::schema(), &query).expect("allowed");

@@ -9,7 +9,7 @@ use std::path::Path;
 
 use sage_kernel::{Gate, GrantId, Head};
 
-use crate::api::{EngineError, Places, now};
+use crate::api::{EngineError, EngineOptions, now};
 use crate::blocks::{BlockStore, StoreError, SummaryCache, parts_digest};
 use crate::catalog::{AttemptEnd, Catalog, Note, NoteCollector, Stage};
 use crate::log::{BoxedLog, Directory, has_head_key};
@@ -104,16 +104,16 @@ impl Doctor {
     ///
     /// # Errors
     /// When there is no such directory, another process uses it, or its hash chain is broken.
-    pub fn examine(path: &Path, places: &Places) -> Result<Self, EngineError> {
+    pub fn examine(path: &Path, options: &EngineOptions) -> Result<Self, EngineError> {
         if !path.join("log.db").exists() {
             let missing = std::io::Error::new(std::io::ErrorKind::NotFound, "there is no log here");
             return Err(EngineError::File(path.display().to_string(), missing));
         }
-        Self::examine_copy(path, path, places)
+        Self::examine_copy(path, path, options)
     }
 
     /// As [`Doctor::examine`], with a log in another folder.
-    pub(crate) fn examine_copy(log: &Path, path: &Path, places: &Places) -> Result<Self, EngineError> {
+    pub(crate) fn examine_copy(log: &Path, path: &Path, options: &EngineOptions) -> Result<Self, EngineError> {
         let directory = Directory::open(log)?;
         let gate = Gate::open(NoteCollector::new(directory.log()?))?;
         let mut catalog = Catalog::default();
@@ -123,7 +123,7 @@ impl Doctor {
                 applied.and_then(Result::ok).ok_or(EngineError::Catalog { number })?;
             }
         }
-        let blocks = BlockStore::open(&places.address(path))?;
+        let blocks = BlockStore::open(&options.address(path))?;
         let artifacts = ArtifactStore::open(path)?;
         let sums = SummaryCache::open(path)?;
         let (findings, files) = (Vec::new(), 0);

@@ -52,8 +52,8 @@ pub use sage_store::{blocks, ingest, log, private, stream, suggest};
 pub(crate) use sage_store::{document, quiet};
 
 pub use api::{
-    AttemptLimits, AttemptOutcome, AttemptView, BlockView, CensusView, EVENT_KINDS, Engine, EngineError, EventView,
-    IngestOutcome, LaneView, Opened, Places, PolicyOutcome, Principal, ProposalView, QuarantineView, QueryCost,
+    AttemptLimits, AttemptOutcome, AttemptView, BlockView, CensusView, EVENT_KINDS, Engine, EngineError, EngineOptions,
+    EventView, IngestOutcome, LaneView, Opened, PolicyOutcome, Principal, ProposalView, QuarantineView, QueryCost,
     QueryPlan, QueryRequest, QueryResult, RangeCount, ReleaseView, RollbackFence, RunView, Shown, Snapshot, State,
     Stopped, StreamView, UnitCount,
 };

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use sage_kernel::Head;
 
 use crate::api::rollback_fence::fence;
-use crate::api::{EngineError, Places};
+use crate::api::{EngineError, EngineOptions};
 use crate::doctor::{Doctor, Finding};
 use crate::log::{Directory, ExportedHead, Heads, LogCopy};
 
@@ -40,11 +40,11 @@ impl Verification {
 ///
 /// # Errors
 /// When there is no log, or its hash chain is broken.
-pub fn verify(path: &Path, places: &Places) -> Result<Verification, EngineError> {
+pub fn verify(path: &Path, options: &EngineOptions) -> Result<Verification, EngineError> {
     let in_use = Directory::is_in_use(path);
     let copy = LogCopy::create(path)?;
-    let doctor = Doctor::examine_copy(copy.path(), path, places)?;
-    let heads = Heads::new(places.heads.clone(), std::num::NonZeroU64::MAX, path).compare(doctor.gate())?;
+    let doctor = Doctor::examine_copy(copy.path(), path, options)?;
+    let heads = Heads::new(options.heads.clone(), std::num::NonZeroU64::MAX, path).compare(doctor.gate())?;
     let ours = |finding: &&Finding| !(in_use && finding.is_repairable());
     Ok(Verification {
         head: doctor.head(),

@@ -106,7 +106,7 @@ impl World {
         Self { gate, cost: Cost::new(vec![part]).expect("a cost"), blocks, dice: 7, keys: 0 }
     }
 
-    /// Requests for a window of so many blocks, each at a place of its own.
+    /// Requests for a window of so many blocks, each at an offset of its own.
     fn requests(&mut self, window: u32, count: u32) -> Vec<Request> {
         let mut request = || {
             self.keys += 1;

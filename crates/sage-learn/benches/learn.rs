@@ -168,7 +168,7 @@ fn main() {
     }
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
-    let asked = |name: &str| names.is_empty() || names.iter().any(|asked| *asked == name);
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| *wanted == name);
     for (task, name, peers) in [
         (Task::Taxi, "taxi", &["pytorch", "opacus_ghost", "opacus"][..]),
         (Task::Criteo, "criteo", &["pytorch", "opacus_ghost"]),
@@ -176,21 +176,21 @@ fn main() {
     ] {
         for (threads, behind) in [(1, ""), (2, "_2")] {
             let mut names = peers.iter().map(|peer| format!("{name}_vs_{peer}{behind}")).collect::<Vec<_>>();
-            names.retain(|name| asked(name));
+            names.retain(|name| wanted(name));
             if !names.is_empty() {
                 let ours = rows_each_second(task, threads);
                 names.iter().for_each(|name| print(name, ours, "rows/s"));
             }
         }
     }
-    if asked("noise_share") {
+    if wanted("noise_share") {
         print("noise_share", noise_share(rows_each_second(Task::Taxi, 1)), "of a step");
     }
-    if asked("taxi_threads_2") {
+    if wanted("taxi_threads_2") {
         let faster = rows_each_second(Task::Taxi, 2) / rows_each_second(Task::Taxi, 1);
         print("taxi_threads_2", faster, "times one thread");
     }
-    if asked("taxi_memory_mib") {
+    if wanted("taxi_memory_mib") {
         print("taxi_memory_mib", memory(), "MiB");
     }
 }

@@ -24,7 +24,7 @@ const LAYOUT: Layout = Layout { numbers: 0, active: FIELDS, columns: FIELDS * VA
 struct Yard {
     gate: Gate<MemoryLog>,
     blocks: u32,
-    asked: u32,
+    requests: u32,
 }
 
 impl Yard {
@@ -38,13 +38,13 @@ impl Yard {
         let stream =
             gate.create_stream(0, "rides", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
         gate.add_blocks(0, stream, (0..blocks).map(|block| block.to_string()).collect()).expect("blocks");
-        Self { gate, blocks, asked: 0 }
+        Self { gate, blocks, requests: 0 }
     }
 
     fn permit(&mut self, cost: Cost) -> Permit {
-        self.asked += 1;
+        self.requests += 1;
         let request = Request {
-            key: RequestKey::from_text(&self.asked.to_string()),
+            key: RequestKey::from_text(&self.requests.to_string()),
             stream: sage_kernel::StreamId(0),
             context: ContextId(0),
             blocks: Blocks::range(0, self.blocks - 1).expect("blocks"),

@@ -112,12 +112,12 @@ fn print(name: &str, ours: f64, peer: f64, unit: &str) {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     let names: Vec<&String> = arguments.iter().filter(|word| !word.starts_with("--")).collect();
-    let asked = |name: &str| names.is_empty() || names.iter().any(|asked| *asked == name);
+    let wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| *wanted == name);
     let predictor = Predictor::new(&graph()).expect("a graph that runs");
-    if asked("predict_one_us") {
+    if wanted("predict_one_us") {
         print("predict_one_us", one(&predictor), MOST_MICROSECONDS, "us");
     }
-    if asked("predict_batch") {
+    if wanted("predict_batch") {
         print("predict_batch", batch(&predictor), products(), "ms");
     }
 }

@@ -63,7 +63,7 @@ fn naive(factors: &Factors, shape: FactorShape, size: usize) -> Vec<i64> {
     sums
 }
 
-fn factors(rows: usize, shape: FactorShape, places: usize, word: &mut impl FnMut() -> u64) -> Factors {
+fn factors(rows: usize, shape: FactorShape, columns: usize, word: &mut impl FnMut() -> u64) -> Factors {
     let mut entry = |count: usize| (0..count).map(|_| (word() % 16_383) as i16 - 8_191).collect::<Vec<i16>>();
     let (inputs, errors) = (entry(rows * shape.columns), entry(rows * shape.outputs));
     let mut ones = entry(rows);
@@ -75,9 +75,9 @@ fn factors(rows: usize, shape: FactorShape, places: usize, word: &mut impl FnMut
     for _ in 0..rows {
         let start = indices.len();
         let mut left = shape.active;
-        for place in 0..places {
-            if left > 0 && (word() % (places - place) as u64) < left as u64 {
-                indices.push(place as u32);
+        for column in 0..columns {
+            if left > 0 && (word() % (columns - column) as u64) < left as u64 {
+                indices.push(column as u32);
                 left -= 1;
             }
         }
@@ -115,10 +115,10 @@ fn sums_of_outer_products_are_exact() {
     ];
     let layers: Vec<(Factors, FactorShape, usize)> = cases
         .into_iter()
-        .map(|(rows, places, shape)| {
-            let one_hot = if shape.active > 0 { places + usize::from(shape.bias.is_some()) } else { 1 };
+        .map(|(rows, columns, shape)| {
+            let one_hot = if shape.active > 0 { columns + usize::from(shape.bias.is_some()) } else { 1 };
             let size = (shape.columns + one_hot) * shape.outputs;
-            (factors(rows, shape, places, &mut word), shape, size)
+            (factors(rows, shape, columns, &mut word), shape, size)
         })
         .collect();
     let expected: Vec<Vec<i64>> = layers.iter().map(|(factors, shape, size)| naive(factors, *shape, *size)).collect();
@@ -244,7 +244,7 @@ fn a_row_starts_with_zeros() {
     assert_eq!(total, expected);
 }
 
-/// Keys with equal first bytes are told apart by the caller's comparison, also after the table has grown.
+/// Keys with equal first bytes are distinguished by the caller's comparison, also after the table has grown.
 #[test]
 fn keys_that_collide_are_found() {
     let key = |at: usize| {
@@ -257,9 +257,9 @@ fn keys_that_collide_are_found() {
         for at in 0..300 {
             index.insert(&key(at), at);
             for known in (0..=at).step_by(7).chain([at]) {
-                assert_eq!(index.find(&key(known), |place| place == known), Some(known));
+                assert_eq!(index.find(&key(known), |found| found == known), Some(known));
             }
-            assert_eq!(index.find(&key(at + 1), |place| place == at + 1), None);
+            assert_eq!(index.find(&key(at + 1), |found| found == at + 1), None);
         }
     }
 }

@@ -24,7 +24,7 @@ use crate::tail::Tail;
 /// How long setting up and terminating the sandbox may take. Both normally take some hundredths of a second.
 const SETUP_TIMEOUT: Duration = Duration::from_secs(20);
 
-/// How often the observer is asked whether to stop.
+/// How often the observer is polled whether to stop.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// The upper bound on every time limit.

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::clock::now;
 use crate::format::timestamp;
@@ -34,15 +34,31 @@ pub fn is_json() -> bool {
 /// Writes a message to standard error.
 pub fn note(text: &str) {
     if is_json() {
-        return record("talk", json!({"message": text}));
+        return record("talk", &Message { message: text });
     }
     // Nothing can be reported if standard error is closed.
     drop(writeln!(io::stderr(), "{text}"));
 }
 
-/// Writes one JSON object to standard error, with the time and the kind of the event.
-pub fn record(event: &str, mut fields: Value) {
-    fields["event"] = json!(event);
-    fields["time"] = json!(timestamp(now()));
-    drop(writeln!(io::stderr(), "{fields}"));
+/// A line of the JSON log: the kind of the event, its own fields and the time.
+#[derive(Serialize)]
+struct LogLine<'event, Fields> {
+    event: &'event str,
+    #[serde(flatten)]
+    fields: &'event Fields,
+    time: String,
+}
+
+/// The fields of a message for people.
+#[derive(Serialize)]
+struct Message<'text> {
+    message: &'text str,
+}
+
+/// Writes one JSON object to standard error: the fields, with the time and the kind of the event.
+pub fn record(event: &str, fields: &impl Serialize) {
+    // A line that cannot be written is dropped, as everywhere in this module.
+    if let Ok(line) = serde_json::to_string(&LogLine { event, fields, time: timestamp(now()) }) {
+        drop(writeln!(io::stderr(), "{line}"));
+    }
 }

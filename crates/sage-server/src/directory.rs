@@ -5,7 +5,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 
 use sage_engine::log::OpenError;
-use sage_engine::{Engine, EngineError, Opened, Places};
+use sage_engine::{Engine, EngineError, EngineOptions, Opened};
 
 /// How long a command waits for a directory that another process has open.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -16,7 +16,7 @@ pub struct Directory {
     /// The directory with the log.
     pub path: PathBuf,
     /// Where its parts are and what the operator allows.
-    pub options: Places,
+    pub options: EngineOptions,
 }
 
 /// Why a directory was not opened.

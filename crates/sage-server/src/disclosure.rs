@@ -186,7 +186,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slow_row_shows_in_microseconds_and_not_in_ticks() {
+    fn a_slow_row_shows_in_microseconds_and_not_in_intervals() {
         for (seed, other) in [(1, 2), (3, 4), (5, 6)] {
             let interval = |microseconds: u64| boundary(microseconds / 1000, 60_000) / 60_000;
             let t = welch(&seen(seed, 1, interval), &seen(other, 1000, interval));
@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn a_span_is_told_in_whole_ticks() {
+    fn a_duration_is_reported_in_whole_intervals() {
         for (began, ended, shown) in [(61_000, 61_001, (60_000, 120_000)), (59_999, 120_000, (0, 180_000))] {
             assert_eq!(widened(began, ended, 60_000), shown);
         }

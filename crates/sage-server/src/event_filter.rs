@@ -90,9 +90,9 @@ mod tests {
             digest: None,
             member: None,
         };
-        let matches = |asked: EventQuery<'_>| EventFilter::new(&asked).expect("a valid filter").matches(&event);
+        let matches = |query: EventQuery<'_>| EventFilter::new(&query).expect("a valid filter").matches(&event);
         let nothing = EventQuery::default;
-        for (asked, expected) in [
+        for (query, expected) in [
             (nothing(), true),
             (EventQuery { stream: Some("taxi"), ..nothing() }, true),
             (EventQuery { stream: Some("tax"), ..nothing() }, false),
@@ -106,15 +106,15 @@ mod tests {
             (EventQuery { until: Some("2026-11-02"), since: Some("2026-11-01"), ..nothing() }, true),
             (EventQuery { until: Some("2026-11-01"), since: Some("2026-11-02"), ..nothing() }, false),
         ] {
-            let shown = format!("{asked:?}");
-            assert_eq!(matches(asked), expected, "{shown}");
+            let shown = format!("{query:?}");
+            assert_eq!(matches(query), expected, "{shown}");
         }
-        for (asked, said) in [
+        for (query, said) in [
             (EventQuery { kinds: vec!["relesed"], ..nothing() }, "did you mean released?"),
             (EventQuery { kinds: vec!["x"], ..nothing() }, "there are alias-moved"),
             (EventQuery { since: Some("yesterday"), ..nothing() }, "is no time"),
         ] {
-            let wrong = EventFilter::new(&asked).expect_err("an invalid filter");
+            let wrong = EventFilter::new(&query).expect_err("an invalid filter");
             assert!(wrong.contains(said), "{wrong}");
         }
     }

@@ -94,14 +94,14 @@ fn named(path: &str) -> impl Iterator<Item = String> {
     path.split('/').filter_map(|part| part.strip_prefix('{')?.strip_suffix('}')).map(|name| name.replace('*', ""))
 }
 
-fn parameter(place: &str, name: &str) -> Value {
+fn parameter(location: &str, name: &str) -> Value {
     let schema = match name {
         "after" | "before" | "from" | "limit" | "run" | "Last-Event-ID" => json!({"type": "integer", "minimum": 0}),
         "seconds" => json!({"type": "integer", "minimum": 0, "maximum": LONGEST}),
         "kind" => json!({"type": "string", "enum": EVENT_KINDS}),
         _ => json!({"type": "string"}),
     };
-    json!({"name": name, "in": place, "required": place == "path", "schema": schema})
+    json!({"name": name, "in": location, "required": location == "path", "schema": schema})
 }
 
 #[cfg(test)]

@@ -52,7 +52,7 @@ impl Plot {
         let last = self.lines.iter().map(|line| line.values.len()).max().unwrap_or(0).max(2);
         let step = nice(highest / 5.0);
         let most = (highest / step).ceil().max(1.0) * step;
-        let x = |place: f64| LEFT + (WIDTH - LEFT - RIGHT) * (place - 1.0) / (last as f64 - 1.0);
+        let x = |position: f64| LEFT + (WIDTH - LEFT - RIGHT) * (position - 1.0) / (last as f64 - 1.0);
         let y = |value: f64| HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * value / most;
         let mut out = format!("<g transform=\"translate(0 {top:.0})\" fill=\"currentColor\">");
         let mut put = |text: String| out += &text;
@@ -71,12 +71,12 @@ impl Plot {
             level += step;
         }
         for part in 0..=4 {
-            let place = 1.0 + (last as f64 - 1.0) * f64::from(part) / 4.0;
-            let at = x(place);
+            let position = 1.0 + (last as f64 - 1.0) * f64::from(part) / 4.0;
+            let at = x(position);
             put(format!(
                 "<text x=\"{at:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{}</text>",
                 HEIGHT - BOTTOM + 16.0,
-                short(place.round())
+                short(position.round())
             ));
         }
         put(format!(
@@ -88,9 +88,9 @@ impl Plot {
         for (number, line) in self.lines.iter().enumerate() {
             let (colour, dashes) = LOOKS[number % LOOKS.len()];
             let look = format!("stroke=\"{colour}\" stroke-width=\"2\" stroke-dasharray=\"{dashes}\" fill=\"none\"");
-            let points = line.values.iter().enumerate().map(|(place, value)| {
-                let place = place as f64 + 1.0;
-                format!("{:.1},{:.1}", x(place), y(*value))
+            let points = line.values.iter().enumerate().map(|(position, value)| {
+                let position = position as f64 + 1.0;
+                format!("{:.1},{:.1}", x(position), y(*value))
             });
             let points = points.collect::<Vec<_>>().join(" ");
             let below = HEIGHT + NAMED * (number as f64 + 0.5);

@@ -6,7 +6,7 @@
 use axum::http::StatusCode;
 use sage_engine::stream::MemberRefusal;
 use sage_engine::{EngineError, GateError};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::diagnostics::note;
 use crate::views::inference::InferenceError;
@@ -44,6 +44,18 @@ pub(crate) enum Style {
     Mlflow,
     /// A page for a person.
     Page,
+}
+
+/// The body of an error in one of the formats.
+#[derive(Serialize)]
+#[serde(untagged)]
+pub(crate) enum ErrorBody {
+    /// Problem details.
+    Details(ProblemDetails),
+    /// The Open Inference Protocol's.
+    Inference(InferenceError),
+    /// MLflow's.
+    Mlflow(MlflowError),
 }
 
 impl Problem {
@@ -105,21 +117,23 @@ impl Problem {
     }
 
     /// The body in the given style, and its media type.
-    pub(crate) fn body(&self, style: Style) -> (&'static str, Value) {
+    pub(crate) fn body(&self, style: Style) -> (&'static str, ErrorBody) {
         match style {
             Style::Details | Style::Page => (
                 "application/problem+json",
-                json!(ProblemDetails {
+                ErrorBody::Details(ProblemDetails {
                     kind: self.kind.to_owned(),
                     title: self.status.canonical_reason().unwrap_or("error").to_owned(),
                     status: self.status.as_u16(),
                     detail: self.detail.clone(),
                 }),
             ),
-            Style::Inference => ("application/json", json!(InferenceError { error: self.detail.clone() })),
+            Style::Inference => {
+                ("application/json", ErrorBody::Inference(InferenceError { error: self.detail.clone() }))
+            }
             Style::Mlflow => {
                 let (error_code, message) = (self.mlflow_code().to_owned(), self.detail.clone());
-                ("application/json", json!(MlflowError { error_code, message }))
+                ("application/json", ErrorBody::Mlflow(MlflowError { error_code, message }))
             }
         }
     }

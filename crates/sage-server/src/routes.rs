@@ -12,7 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use axum::response::Response;
 use axum::routing::{MethodFilter, on};
 use bytes::Bytes;
-use serde_json::json;
+use serde::Serialize;
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::body::{BodyKind, row_format};
@@ -23,7 +23,7 @@ use crate::problem::{Problem, Style};
 use crate::protocols::inference;
 use crate::protocols::model_cache::Protocol;
 use crate::table::{Authentication, Effort, Handler, Route, Verb, routes};
-use crate::telemetry::{Kind, Parent, Span, nanoseconds};
+use crate::telemetry::{AttributeValue, Kind, Parent, Span, nanoseconds};
 use crate::tokens::Holder;
 use crate::transport::admission::{Permit, Processor, Reservation, Who};
 use crate::transport::connections::Peer;
@@ -112,6 +112,15 @@ async fn handle(
     response
 }
 
+/// A request in the JSON log.
+#[derive(Serialize)]
+struct RequestRecord {
+    method: &'static str,
+    milliseconds: u64,
+    route: &'static str,
+    status: u16,
+}
+
 /// Records a request for logs and traces: its route, and nothing that was sent with it.
 fn record(
     server: &Server, route: &Route, status: StatusCode, (began, took): (SystemTime, Duration), parent: Option<&Parent>,
@@ -123,15 +132,12 @@ fn record(
     let (route, status) = (route.path, status.as_u16());
     if diagnostics::is_json() {
         let milliseconds = u64::try_from(took.as_millis()).unwrap_or(u64::MAX);
-        diagnostics::record(
-            "request",
-            json!({"method": verb, "route": route, "status": status, "milliseconds": milliseconds}),
-        );
+        diagnostics::record("request", &RequestRecord { method: verb, milliseconds, route, status });
     }
     let fields = [
-        ("http.request.method", json!(verb)),
-        ("http.route", json!(route)),
-        ("http.response.status_code", json!(status)),
+        ("http.request.method", AttributeValue::text(verb)),
+        ("http.route", AttributeValue::text(route)),
+        ("http.response.status_code", AttributeValue::whole(u64::from(status))),
     ];
     let name = format!("{verb} {route}");
     let (began, ended) = (nanoseconds(began), nanoseconds(began + took));
@@ -179,12 +185,12 @@ async fn try_handle(
     }
     let query = url::form_urlencoded::parse(head.uri.query().unwrap_or_default().as_bytes());
     let query: BTreeMap<String, String> = query.into_owned().collect();
-    let asked =
+    let request =
         AdmittedRequest { route, caller, parameters, query, secure: way.secure, headers: head.headers, body, memory };
     match route.handler {
-        Handler::Watch => watched(server, who, asked).await,
-        Handler::Predict(protocol) => predicted(server, who, protocol, asked).await,
-        Handler::Call(handler) => run_blocking(server, who, route.effort, asked, handler).await,
+        Handler::Watch => watched(server, who, request).await,
+        Handler::Predict(protocol) => predicted(server, who, protocol, request).await,
+        Handler::Call(handler) => run_blocking(server, who, route.effort, request, handler).await,
         Handler::Fixed(answer) => Ok(respond(answer())),
     }
 }
@@ -208,13 +214,13 @@ fn handler_panicked() -> Problem {
 }
 
 /// Streams events to a listener.
-async fn watched(server: &Arc<Server>, who: Who<'_>, asked: AdmittedRequest) -> Result<Response, Problem> {
-    let caller = asked.caller.ok_or_else(Problem::unknown_caller)?;
+async fn watched(server: &Arc<Server>, who: Who<'_>, request: AdmittedRequest) -> Result<Response, Problem> {
+    let caller = request.caller.ok_or_else(Problem::unknown_caller)?;
     let Who::Token(usage) = who else { return Err(Problem::unknown_caller()) };
     let listener = server.admission.listener(usage)?;
-    let from = asked.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
-    let from = from.or_else(|| asked.query.get("after").cloned());
-    let seconds = asked.query.get("seconds").cloned();
+    let from = request.headers.get("last-event-id").and_then(|id| id.to_str().ok()).map(str::to_owned);
+    let from = from.or_else(|| request.query.get("after").cloned());
+    let seconds = request.query.get("seconds").cloned();
     let shared = Arc::clone(server);
     let watching = move || events::watch(shared, caller, listener, from.as_deref(), seconds.as_deref());
     tokio::task::spawn_blocking(watching).await.map_err(|_| handler_panicked())?
@@ -232,13 +238,13 @@ struct RequestResources {
 const BATCH_PATIENCE: Duration = Duration::from_secs(10);
 
 async fn hold(
-    server: &Arc<Server>, who: Who<'_>, effort: Effort, asked: &mut AdmittedRequest,
+    server: &Arc<Server>, who: Who<'_>, effort: Effort, request: &mut AdmittedRequest,
 ) -> Result<RequestResources, Problem> {
     if effort == Effort::Probe {
         return Ok(RequestResources { _permit: server.admission.probe()?, _processor: None, _batch: None });
     }
     let permit = server.admission.admit(who)?;
-    let batch = match asked.route.body {
+    let batch = match request.route.body {
         BodyKind::Rows => {
             let turn = tokio::time::timeout(BATCH_PATIENCE, Arc::clone(&server.batches).acquire_owned()).await;
             Some(turn.ok().and_then(Result::ok).ok_or_else(|| Problem::busy("other batches come in; try again"))?)
@@ -249,20 +255,20 @@ async fn hold(
         Effort::Costly => Some(server.admission.processor(who).await?),
         Effort::Small | Effort::Probe => None,
     };
-    asked.memory.wait_for(asked.route.body.memory(&asked.body, content_type(&asked.headers))).await?;
+    request.memory.wait_for(request.route.body.memory(&request.body, content_type(&request.headers))).await?;
     Ok(RequestResources { _permit: permit, _processor: processor, _batch: batch })
 }
 
 /// Runs a handler in a thread of its own, so that the network threads never block.
 async fn run_blocking(
-    server: &Arc<Server>, who: Who<'_>, effort: Effort, mut asked: AdmittedRequest,
+    server: &Arc<Server>, who: Who<'_>, effort: Effort, mut request: AdmittedRequest,
     answer: impl FnOnce(&Call<'_>) -> Result<Reply, Problem> + Send + 'static,
 ) -> Result<Response, Problem> {
-    let held = hold(server, who, effort, &mut asked).await?;
+    let held = hold(server, who, effort, &mut request).await?;
     let shared = Arc::clone(server);
     let work = move || {
         let _held = held;
-        let AdmittedRequest { route, caller, parameters, query, secure, headers, body, memory } = asked;
+        let AdmittedRequest { route, caller, parameters, query, secure, headers, body, memory } = request;
         let zipped = compress::is_wanted(headers.get(header::ACCEPT_ENCODING).and_then(|value| value.to_str().ok()));
         let (engine, route) = (shared.standing.engine()?, route.path);
         let memory = Mutex::new(memory);
@@ -283,19 +289,19 @@ const SHORT: usize = 16 << 10;
 
 /// Predicts: on the network thread if the model is cached and the body short, otherwise in a thread of its own.
 async fn predicted(
-    server: &Arc<Server>, who: Who<'_>, protocol: Protocol, asked: AdmittedRequest,
+    server: &Arc<Server>, who: Who<'_>, protocol: Protocol, request: AdmittedRequest,
 ) -> Result<Response, Problem> {
-    let part = |name: &str| asked.parameters.get(name).or_else(|| asked.query.get(name)).map_or("", String::as_str);
-    let token = asked.caller.as_ref().map_or("", |caller| caller.token.as_str());
+    let part = |name: &str| request.parameters.get(name).or_else(|| request.query.get(name)).map_or("", String::as_str);
+    let token = request.caller.as_ref().map_or("", |caller| caller.token.as_str());
     let key = format!("{token}\n{}\n{}\n{}", part("name"), part("version"), part("model"));
-    let effort = if asked.body.len() <= SHORT { Effort::Small } else { Effort::Costly };
+    let effort = if request.body.len() <= SHORT { Effort::Small } else { Effort::Costly };
     if effort == Effort::Small
         && let Some(model) = server.models.fresh(&key)
     {
-        let format = row_format(content_type(&asked.headers));
-        return inference::predict(protocol, &model, &asked.body, format).map(respond);
+        let format = row_format(content_type(&request.headers));
+        return inference::predict(protocol, &model, &request.body, format).map(respond);
     }
-    run_blocking(server, who, effort, asked, move |call| {
+    run_blocking(server, who, effort, request, move |call| {
         let model = Arc::new(inference::load(call, protocol)?);
         call.server.models.keep(key, Arc::clone(&model));
         inference::predict(protocol, &model, &call.body, row_format(call.header("content-type")))

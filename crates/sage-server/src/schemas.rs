@@ -24,7 +24,7 @@ use crate::views::requests::{
 };
 use crate::views::runs::{Run, RunsPage};
 use crate::views::service::{ChargeResult, Live, ProblemDetails, Ready, Version};
-use crate::views::streams::{Block, BlocksPage, BlocksResult, Created, PolicyState, Stream, SuspendedMembers};
+use crate::views::streams::{Block, BlocksPage, BlocksResult, CreatedStream, PolicyState, Stream, SuspendedMembers};
 
 /// A reference to a named schema.
 pub(crate) type Schema = (&'static str, fn() -> Value);
@@ -103,7 +103,7 @@ fn derived() -> Map<String, Value> {
         ProblemDetails,
         ChargeResult,
         Stream,
-        Created,
+        CreatedStream,
         PolicyState,
         SuspendedMembers,
         Census,
@@ -166,9 +166,9 @@ const PROTOCOLS: &[Schema] = &[
     ("Description", || object(&[("openapi", text()), ("paths", json!({"type": "object"}))])),
     ("Streams", || list(reference("Stream"))),
     ("Quarantine", || list(reference("QuarantinedFile"))),
-    ("InferenceAsked", inference_request),
-    ("InvocationsAsked", invocations_request),
-    ("FeaturesAsked", || {
+    ("InferenceRequest", inference_request),
+    ("InvocationsRequest", invocations_request),
+    ("FeaturesRequest", || {
         let entities = json!({"type": "object", "additionalProperties": list(json!({}))});
         loose(&[("features", list(text())), ("entities", entities)], &[("full_feature_names", truth())])
     }),

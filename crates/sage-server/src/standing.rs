@@ -22,7 +22,7 @@ use crate::problem::Problem;
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum RestoreError {
     /// The disk does not accept writes.
-    #[error("nothing can be written yet: {0}; make room on the disk")]
+    #[error("nothing can be written yet: {0}; free space on the disk")]
     NotWritable(#[source] io::Error),
     /// Requests still use the engine.
     #[error("requests are still under way; it is tried again")]
@@ -70,7 +70,7 @@ impl Standing {
         trouble.as_ref().map_or(Ok(()), |reason| {
             Err(Problem::busy(format!(
                 "{}, so nothing is changed or granted; what is there can be read, and changes are taken again by \
-                 themselves as soon as there is room to write",
+                 themselves as soon as there is space on the disk",
                 if is_full(reason) { "the disk of the server is full" } else { "the server cannot write to its disk" }
             )))
         })
@@ -120,7 +120,7 @@ fn is_full(reason: &str) -> bool {
 
 /// Writes and flushes a file of the size that the next events of the log need, and removes it.
 fn probe(directory: &Path) -> io::Result<()> {
-    let path = directory.join("room.new");
+    let path = directory.join("space.new");
     let written = private::create(&path).and_then(|mut file| {
         file.write_all(&[0; 256 << 10])?;
         file.sync_all()

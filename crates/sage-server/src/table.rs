@@ -233,7 +233,7 @@ const READY: &[ResponseKind] = &[ResponseKind::Json(200, "Ready")];
 const RUN: &[ResponseKind] = &[ResponseKind::Json(200, "Run")];
 const RELEASE: &[ResponseKind] = &[ResponseKind::Json(200, "Release")];
 const FILE: &[ResponseKind] = &[ResponseKind::Other(200, "application/octet-stream")];
-const INFERRED: &[ResponseKind] = &[ResponseKind::Json(200, "InferenceAnswer")];
+const INFERRED: &[ResponseKind] = &[ResponseKind::Json(200, "InferenceResponse")];
 const POLICY: &[ResponseKind] = &[ResponseKind::Json(200, "PolicyState")];
 
 /// All routes: the API, the pages, and the protocols of other projects.
@@ -257,7 +257,7 @@ const OURS: &[Route] = &[
         .responses(&[ResponseKind::Json(200, "Streams")]),
     post("/v1/streams", BodyKind::Toml, "Creates a stream from its file, for an officer named in it", streams::create)
         .audience(Audience::AnyOfficer)
-        .responses(&[ResponseKind::Json(201, "Created")]),
+        .responses(&[ResponseKind::Json(201, "CreatedStream")]),
     get("/v1/streams/{stream}", "A stream", streams::show)
         .audience(Audience::StreamRole)
         .responses(&[ResponseKind::Json(200, "Stream")]),
@@ -271,12 +271,12 @@ const OURS: &[Route] = &[
     .responses(POLICY),
     post("/v1/streams/{stream}/approve", BodyKind::Json, "Approves a proposed file by its digest", streams::approve)
         .audience(Audience::Officers)
-        .schema("Approval")
+        .schema("ApprovalRequest")
         .responses(POLICY),
     post("/v1/streams/{stream}/members", BodyKind::Json, "Suspends or reinstates a member", streams::suspend)
         .audience(Audience::Officers)
-        .schema("MemberStep")
-        .responses(&[ResponseKind::Json(200, "Suspended")]),
+        .schema("MemberRequest")
+        .responses(&[ResponseKind::Json(200, "SuspendedMembers")]),
     get("/v1/streams/{stream}/census", "The private counts of a stream's units", streams::census)
         .audience(Audience::StreamRole)
         .responses(&[ResponseKind::Json(200, "Census")]),
@@ -290,25 +290,25 @@ const OURS: &[Route] = &[
         streams::step_quarantine,
     )
     .audience(Audience::OfficersAndDataEngineers)
-    .schema("QuarantineStep")
-    .responses(&[ResponseKind::Json(200, "QuarantineStepped")]),
+    .schema("QuarantineRequest")
+    .responses(&[ResponseKind::Json(200, "QuarantineResult")]),
     get("/v1/streams/{stream}/blocks", "The blocks of a stream and what they have lost", streams::list_blocks)
         .query(PAGED)
         .audience(Audience::StreamRole)
         .responses(&[ResponseKind::Json(200, "Blocks")]),
     post("/v1/streams/{stream}/blocks", BodyKind::Json, "Seals, retires or deletes blocks", streams::step_blocks)
         .audience(Audience::OfficersAndDataEngineers)
-        .schema("BlocksStep")
-        .responses(&[ResponseKind::Json(200, "BlocksStepped")]),
+        .schema("BlocksRequest")
+        .responses(&[ResponseKind::Json(200, "BlocksResult")]),
     post("/v1/streams/{stream}/rows", BodyKind::Rows, "Ingests a batch of rows", streams::rows)
         .costly()
         .query(&["batch"])
         .audience(Audience::DataEngineers)
-        .responses(&[ResponseKind::Json(200, "Ingested"), ResponseKind::Json(201, "Ingested")]),
+        .responses(&[ResponseKind::Json(200, "IngestResult"), ResponseKind::Json(201, "IngestResult")]),
     post("/v1/streams/{stream}/charges", BodyKind::Json, "Charges a computation outside Sage", charges::charge)
         .audience(Audience::MlEngineers)
-        .schema("ChargeAsked")
-        .responses(&[ResponseKind::Json(201, "Charged")]),
+        .schema("ChargeRequest")
+        .responses(&[ResponseKind::Json(201, "ChargeResult")]),
     post(
         "/v1/streams/{stream}/query",
         BodyKind::Json,
@@ -318,8 +318,8 @@ const OURS: &[Route] = &[
     .costly()
     .headers(ONCE)
     .audience(Audience::MlEngineers)
-    .schema("QueryAsked")
-    .responses(&[ResponseKind::Json(200, "QueryAnswer")]),
+    .schema("QueryRequest")
+    .responses(&[ResponseKind::Json(200, "QueryResponse")]),
     get("/v1/runs", "The runs on streams that the caller has a role on", runs::list)
         .query(&["stream", "after", "limit"])
         .responses(&[ResponseKind::Json(200, "Runs")]),
@@ -332,7 +332,7 @@ const OURS: &[Route] = &[
         .costly()
         .headers(ONCE)
         .audience(Audience::MlEngineers)
-        .schema("Program")
+        .schema("ProgramRequest")
         .responses(&[ResponseKind::Json(200, "Run"), ResponseKind::Json(201, "Run")]),
     get("/v1/runs/{run}", "A run: its attempts and the reason of its status", runs::show)
         .audience(Audience::StreamRole)
@@ -356,12 +356,12 @@ const OURS: &[Route] = &[
     get("/v1/releases/{name}/{version}/files/{*path}", "A file of a release", releases::file).responses(FILE),
     post("/v1/releases/{name}/{version}/aliases", BodyKind::Json, "Names a version", releases::alias)
         .audience(Audience::MlEngineers)
-        .schema("Alias")
+        .schema("AliasRequest")
         .responses(RELEASE),
     post("/v1/releases/{name}/{version}/withdraw", BodyKind::Json, "Withdraws a version", releases::withdraw)
         .audience(Audience::MlEngineers)
-        .schema("Withdrawal")
-        .responses(&[ResponseKind::Json(200, "Withdrawn")]),
+        .schema("WithdrawalRequest")
+        .responses(&[ResponseKind::Json(200, "WithdrawalResult")]),
     route(Verb::Get, "/v1/events", BodyKind::Nothing, "Server-sent events, numbered as in the log", Handler::Watch)
         .query(&["after", "seconds"])
         .headers(&["Last-Event-ID"])
@@ -372,7 +372,7 @@ const OURS: &[Route] = &[
         .audience(Audience::AnyRole)
         .responses(&[ResponseKind::Other(200, "application/x-ndjson")]),
     predict("/v2/models/{name}/infer", BodyKind::Json, "Predicts with a model", Protocol::Inference)
-        .schema("InferenceAsked")
+        .schema("InferenceRequest")
         .responses(INFERRED),
     predict(
         "/v2/models/{name}/versions/{version}/infer",
@@ -380,7 +380,7 @@ const OURS: &[Route] = &[
         "Predicts with a version",
         Protocol::Inference,
     )
-    .schema("InferenceAsked")
+    .schema("InferenceRequest")
     .responses(INFERRED),
     predict(
         "/invocations",
@@ -389,7 +389,7 @@ const OURS: &[Route] = &[
         Protocol::Invocations,
     )
     .query(&["model"])
-    .schema("InvocationsAsked")
+    .schema("InvocationsRequest")
     .responses(&[ResponseKind::Json(200, "Predictions")]),
 ];
 

@@ -7,7 +7,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use serde_json::{Value, json};
+use serde::Serialize;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::diagnostics::note;
@@ -21,7 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 /// The receiver of spans, and the sampling.
 pub(crate) struct Telemetry {
-    sender: Option<Sender<Value>>,
+    sender: Option<Sender<OtlpSpan>>,
     /// The share of traces that are sampled, of 2⁶⁴.
     share: u64,
     /// Whether the caller's own sampling decision is followed.
@@ -31,7 +31,7 @@ pub(crate) struct Telemetry {
 
 /// The queue of spans and its receiver.
 pub(crate) struct Export {
-    spans: Receiver<Value>,
+    spans: Receiver<OtlpSpan>,
     address: String,
     headers: Vec<(String, String)>,
     service: String,
@@ -51,7 +51,7 @@ pub(crate) struct Span<'a> {
     pub(crate) parent: Option<&'a Parent>,
     pub(crate) began: u64,
     pub(crate) ended: u64,
-    pub(crate) fields: &'a [(&'a str, Value)],
+    pub(crate) fields: &'a [(&'static str, AttributeValue)],
     pub(crate) kind: Kind,
     pub(crate) good: bool,
 }
@@ -63,6 +63,82 @@ pub(crate) enum Kind {
     Internal = 1,
     /// A request to the server.
     Server = 2,
+}
+
+/// The value of an attribute, as OTLP's JSON encodes it: whole numbers are texts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub(crate) enum AttributeValue {
+    IntValue(String),
+    StringValue(String),
+}
+
+impl AttributeValue {
+    pub(crate) fn whole(number: u64) -> Self {
+        Self::IntValue(number.to_string())
+    }
+
+    pub(crate) fn text(text: &str) -> Self {
+        Self::StringValue(text.to_owned())
+    }
+}
+
+/// A named attribute of a span or of the service.
+#[derive(Serialize)]
+struct Attribute {
+    key: &'static str,
+    value: AttributeValue,
+}
+
+/// A span in OTLP's JSON.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct OtlpSpan {
+    attributes: Vec<Attribute>,
+    end_time_unix_nano: String,
+    kind: u8,
+    name: String,
+    parent_span_id: String,
+    span_id: String,
+    start_time_unix_nano: String,
+    status: OtlpStatus,
+    trace_id: String,
+}
+
+#[derive(Serialize)]
+struct OtlpStatus {
+    /// 0: unset, 2: an error.
+    code: u8,
+}
+
+/// A batch of spans, as OTLP's `ExportTraceServiceRequest`.
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ExportRequest {
+    resource_spans: [ResourceSpans; 1],
+}
+
+#[derive(Serialize)]
+#[serde(rename_all = "camelCase")]
+struct ResourceSpans {
+    resource: Resource,
+    scope_spans: [ScopeSpans; 1],
+}
+
+#[derive(Serialize)]
+struct Resource {
+    attributes: [Attribute; 2],
+}
+
+#[derive(Serialize)]
+struct ScopeSpans {
+    scope: Scope,
+    spans: Vec<OtlpSpan>,
+}
+
+#[derive(Serialize)]
+struct Scope {
+    name: &'static str,
 }
 
 impl Telemetry {
@@ -124,28 +200,19 @@ impl Telemetry {
         if !wanted {
             return;
         }
-        let attribute = |(name, value): &(&str, Value)| {
-            let value = match value {
-                Value::Number(number) if number.is_i64() || number.is_u64() => json!({"intValue": number.to_string()}),
-                Value::Number(number) => json!({"doubleValue": number}),
-                Value::Bool(truth) => json!({"boolValue": truth}),
-                Value::String(text) => json!({"stringValue": text}),
-                other => json!({"stringValue": other.to_string()}),
-            };
-            json!({"key": name, "value": value})
+        let attribute = |(key, value): &(&'static str, AttributeValue)| Attribute { key, value: value.clone() };
+        let span = OtlpSpan {
+            attributes: span.fields.iter().map(attribute).collect(),
+            end_time_unix_nano: span.ended.to_string(),
+            kind: span.kind as u8,
+            name: span.name.to_owned(),
+            parent_span_id: span.parent.map_or_else(String::new, |parent| parent.span.clone()),
+            span_id: format!("{:016x}", id as u64),
+            start_time_unix_nano: span.began.to_string(),
+            status: OtlpStatus { code: if span.good { 0 } else { 2 } },
+            trace_id: trace,
         };
-        let object = json!({
-            "traceId": trace,
-            "spanId": format!("{:016x}", id as u64),
-            "parentSpanId": span.parent.map_or("", |parent| &parent.span),
-            "name": span.name,
-            "kind": span.kind as u8,
-            "startTimeUnixNano": span.began.to_string(),
-            "endTimeUnixNano": span.ended.to_string(),
-            "attributes": span.fields.iter().map(attribute).collect::<Vec<_>>(),
-            "status": {"code": if span.good { 0 } else { 2 }},
-        });
-        if sender.try_send(object).is_err() {
+        if sender.try_send(span).is_err() {
             self.dropped.fetch_add(1, Ordering::Relaxed);
         }
     }
@@ -188,17 +255,18 @@ impl Export {
                 request = request.header(name, value);
             }
             // If the receiver fails, spans are lost; the service does not depend on it.
-            drop(request.body(body.to_string()).send().await);
+            drop(request.body(body).send().await);
         }
     }
 
-    fn envelope(&self, spans: Vec<Value>) -> Value {
-        let resource = [("service.name", self.service.as_str()), ("service.version", env!("CARGO_PKG_VERSION"))];
-        let attribute = |(name, value): (&str, &str)| json!({"key": name, "value": {"stringValue": value}});
-        json!({"resourceSpans": [{
-            "resource": {"attributes": resource.map(attribute)},
-            "scopeSpans": [{"scope": {"name": "sage"}, "spans": spans}],
-        }]})
+    fn envelope(&self, spans: Vec<OtlpSpan>) -> String {
+        let attribute = |key: &'static str, value: &str| Attribute { key, value: AttributeValue::text(value) };
+        let attributes =
+            [attribute("service.name", &self.service), attribute("service.version", env!("CARGO_PKG_VERSION"))];
+        let scope = ScopeSpans { scope: Scope { name: "sage" }, spans };
+        let resource = ResourceSpans { resource: Resource { attributes }, scope_spans: [scope] };
+        // Texts and numbers always convert.
+        serde_json::to_string(&ExportRequest { resource_spans: [resource] }).unwrap_or_default()
     }
 }
 
@@ -236,18 +304,18 @@ mod tests {
         Telemetry::new(|name| variables.iter().find(|(known, _)| *known == name).map(|(_, value)| (*value).to_owned()))
     }
 
-    const PLACE: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1/");
+    const ENDPOINT: (&str, &str) = ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1/");
 
     #[test]
     fn nothing_is_exported_without_a_receiver() {
-        assert!(with(&[]).1.is_none() && with(&[PLACE, ("OTEL_SDK_DISABLED", "true")]).1.is_none());
-        assert!(with(&[PLACE, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).1.is_none());
-        let export = with(&[PLACE]).1.expect("a receiver is named");
+        assert!(with(&[]).1.is_none() && with(&[ENDPOINT, ("OTEL_SDK_DISABLED", "true")]).1.is_none());
+        assert!(with(&[ENDPOINT, ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc")]).1.is_none());
+        let export = with(&[ENDPOINT]).1.expect("a receiver is named");
         assert_eq!((export.address.as_str(), export.service.as_str()), ("http://127.0.0.1:1/v1/traces", "sage"));
     }
 
     #[test]
-    fn the_sampler_and_the_caller_decide_what_is_told() {
+    fn the_sampler_and_the_caller_decide_what_is_reported() {
         let parent = Parent::read(HEADER).expect("a header");
         let silent = Parent { sampled: false, ..parent.clone() };
         for (sampler, alone, sampled, unsampled) in [
@@ -258,7 +326,7 @@ mod tests {
         ] {
             let variables = |name: &str| match name {
                 "OTEL_TRACES_SAMPLER" => Some(sampler.to_owned()),
-                name if name == PLACE.0 => Some(PLACE.1.to_owned()),
+                name if name == ENDPOINT.0 => Some(ENDPOINT.1.to_owned()),
                 _ => None,
             };
             for (parent, expected) in [(None, alone), (Some(&parent), sampled), (Some(&silent), unsampled)] {
@@ -274,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_full_queue_drops_and_counts() {
-        let (telemetry, export) = with(&[PLACE]);
+        let (telemetry, export) = with(&[ENDPOINT]);
         (0..WAITING + 7).for_each(|_| telling(&telemetry, None));
         assert_eq!((telemetry.dropped(), export.expect("a receiver").spans.len()), (7, WAITING));
     }

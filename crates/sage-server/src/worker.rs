@@ -8,14 +8,13 @@ use std::sync::{Arc, PoisonError};
 use std::time::{Duration, SystemTime};
 
 use sage_engine::{Engine, EngineError};
-use serde_json::json;
 
 use crate::Server;
 use crate::attempts::perform;
 use crate::clock::now;
 use crate::diagnostics::note;
 use crate::disclosure::widened;
-use crate::telemetry::{Kind, Span, nanoseconds};
+use crate::telemetry::{AttributeValue, Kind, Span, nanoseconds};
 use crate::views::runs::verdict_word;
 
 /// The longest pause between two attempts to reopen the directory.
@@ -80,7 +79,7 @@ fn record(server: &Server, engine: &Engine, number: u64, began: SystemTime) {
     let interval = engine.disclosure_intervals().get(&run.stream).copied().unwrap_or_else(|| engine.least_interval());
     let nanoseconds_each = interval.saturating_mul(1_000_000);
     let (began, ended) = widened(nanoseconds(began), nanoseconds(SystemTime::now()), nanoseconds_each);
-    let fields = [("sage.run", json!(number)), ("sage.outcome", json!(outcome))];
+    let fields = [("sage.run", AttributeValue::whole(number)), ("sage.outcome", AttributeValue::text(outcome))];
     let good = outcome != "lost";
     server.telemetry.record(&Span {
         name: "attempt",

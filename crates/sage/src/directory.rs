@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::Args;
 use sage_engine::blocks::MasterKeySource;
-use sage_engine::{Engine, Places, Principal};
+use sage_engine::{Engine, EngineOptions, Principal};
 use sage_server::directory::Directory;
 
 use crate::failure::Failure;
@@ -53,11 +53,17 @@ pub(crate) struct UserArgs {
 }
 
 impl DirectoryArgs {
-    pub(crate) fn places(&self) -> Places {
+    pub(crate) fn options(&self) -> EngineOptions {
         let file = self.key_file.clone().map(MasterKeySource::File);
         let master_key = file.or_else(|| self.key_command.clone().map(MasterKeySource::Command));
         let (heads, blocks) = (self.heads.clone(), self.blocks.clone());
-        self.operator.apply(Places { heads, blocks, master_key, interval: self.interval, ..Places::default() })
+        self.operator.apply(EngineOptions {
+            heads,
+            blocks,
+            master_key,
+            interval: self.interval,
+            ..EngineOptions::default()
+        })
     }
 
     /// The same directory with the limits of the operator.
@@ -72,7 +78,7 @@ impl DirectoryArgs {
 
     /// The directory with its options.
     pub(crate) fn directory(&self) -> Directory {
-        Directory { path: self.dir.clone(), options: self.places() }
+        Directory { path: self.dir.clone(), options: self.options() }
     }
 
     /// Opens an existing directory.

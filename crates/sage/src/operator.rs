@@ -9,7 +9,7 @@ use std::time::Duration;
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use sage_engine::stream::Width;
-use sage_engine::{AttemptLimits, Places};
+use sage_engine::{AttemptLimits, EngineOptions};
 
 use crate::commands::simulate::SchedulerName;
 
@@ -42,14 +42,14 @@ pub(crate) struct OperatorArgs {
 
 impl OperatorArgs {
     /// The options of a directory with the limits of the operator.
-    pub(crate) fn apply(&self, places: Places) -> Places {
+    pub(crate) fn apply(&self, options: EngineOptions) -> EngineOptions {
         let memory_bytes = self.attempt_memory.map(|megabytes| megabytes * 1_000_000);
-        Places {
+        EngineOptions {
             scheduler: sage_server::views::simulation::SchedulerName::from(self.scheduler).scheduler(),
             uncontained: self.uncontained.clone(),
             shown: self.show.clone(),
             limits: AttemptLimits { time: self.attempt_time, memory_bytes },
-            ..places
+            ..options
         }
     }
 }

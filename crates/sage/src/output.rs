@@ -14,6 +14,12 @@ pub(crate) fn print(text: &str) -> Result<(), Failure> {
     Ok(())
 }
 
+/// Writes one JSON value on a line to standard output, with sorted keys.
+pub(crate) fn print_json_line(value: &impl Serialize) -> Result<(), Failure> {
+    let value = serde_json::to_value(value).map_err(|error| Failure::Output(error.into()))?;
+    print(&format!("{value}\n"))
+}
+
 /// Writes one JSON value to standard output, with sorted keys.
 pub(crate) fn print_json(value: &impl Serialize) -> Result<(), Failure> {
     let value = serde_json::to_value(value).map_err(|error| Failure::Output(error.into()))?;

@@ -203,9 +203,9 @@ fn retail(hidden: &[u32], name: &'static str) -> Option<Task> {
 /// The duration of a ride between coordinates.
 fn coordinates() -> Option<Task> {
     let path = real("taxi_latlong.parquet")?;
-    const PLACES: [&str; 4] = ["pickup_longitude", "pickup_latitude", "dropoff_longitude", "dropoff_latitude"];
+    const COORDINATES: [&str; 4] = ["pickup_longitude", "pickup_latitude", "dropoff_longitude", "dropoff_latitude"];
     let mut names = vec!["pickup_datetime", "dropoff_datetime", "trip_distance"];
-    names.extend(PLACES);
+    names.extend(COORDINATES);
     let table = Table::read(&path, &names)
         .with("seconds", |table, row| {
             (table.numbers("dropoff_datetime")[row] - table.numbers("pickup_datetime")[row]) / 1e3
@@ -216,8 +216,8 @@ fn coordinates() -> Option<Task> {
         })
         .with("hour", |table, row| (table.numbers("pickup_datetime")[row] / 3.6e6).floor() % 24.0);
     let mut fields = vec![number(&table, "trip_distance", 0.0, 20.0)];
-    fields.extend([0, 2].map(|index| number(&table, PLACES[index], -74.05, -73.75)));
-    fields.extend([1, 3].map(|index| number(&table, PLACES[index], 40.6, 40.9)));
+    fields.extend([0, 2].map(|index| number(&table, COORDINATES[index], -74.05, -73.75)));
+    fields.extend([1, 3].map(|index| number(&table, COORDINATES[index], 40.6, 40.9)));
     fields.push(category(&table, "hour", KeyKind::HashInteger(32)));
     let table = table.with("label", |table, row| table.numbers("seconds")[row] / 9000.0);
     let label = Label { column: table.column_index("label"), kind: LabelKind::Number { low: 0.0, high: 1.0 } };

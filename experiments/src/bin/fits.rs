@@ -54,8 +54,8 @@ fn print_table(epsilon: &str, delta: &str) {
     for (name, cost) in queries() {
         let counts = RULES.map(|rule| {
             let filter = filter(rule, epsilon, delta);
-            let asked = filter.price(&cost, Lane::Train, &block).expect("a price");
-            fits(&filter, &vec![0; filter.caps().len()], &asked)
+            let price = filter.price(&cost, Lane::Train, &block).expect("a price");
+            fits(&filter, &vec![0; filter.caps().len()], &price)
         });
         println!("{name:<30}{:>10}{:>10}{:>10}", counts[0], counts[1], counts[2]);
     }
@@ -71,8 +71,8 @@ impl Rows for Ramp {
         self.0
     }
 
-    fn row(&self, place: usize) -> f64 {
-        place as f64 / (self.0 - 1) as f64
+    fn row(&self, index: usize) -> f64 {
+        index as f64 / (self.0 - 1) as f64
     }
 }
 
@@ -119,8 +119,8 @@ fn main() {
         let block = Blocks::range(0, 0).expect("a block");
         let loss = Epsilon::cost(loss).expect("a loss");
         let filter = filter(Rule::Renyi, "1", "1e-6");
-        let asked = filter.price(&query(Mechanism::Laplace { epsilon: loss, count: 1 }), Lane::Train, &block);
-        let answers = fits(&filter, &vec![0; filter.caps().len()], &asked.expect("a price")) as u32;
+        let price = filter.price(&query(Mechanism::Laplace { epsilon: loss, count: 1 }), Lane::Train, &block);
+        let answers = fits(&filter, &vec![0; filter.caps().len()], &price.expect("a price")) as u32;
         println!("  {answers:>4} results at epsilon {loss}: {:.6}", error_of_means(loss, answers, 10_000, seed));
     }
 }

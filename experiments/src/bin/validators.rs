@@ -39,9 +39,9 @@ fn main() {
     for (rows, thousandths) in ROWS.into_iter().flat_map(|rows| EPSILONS.map(|epsilon| (rows, epsilon))) {
         for mean in MEANS {
             let rates = rates(seed, rows, thousandths, mean);
-            for (place, rate) in rates.into_iter().enumerate() {
-                worst[place] = worst[place].max(rate);
-                over[place] += usize::from(rate > RISK + 4.0 * (RISK / RUNS as f64).sqrt());
+            for (index, rate) in rates.into_iter().enumerate() {
+                worst[index] = worst[index].max(rate);
+                over[index] += usize::from(rate > RISK + 4.0 * (RISK / RUNS as f64).sqrt());
             }
             let epsilon = thousandths as f64 / 1000.0;
             let [one, two, three, four] = rates;

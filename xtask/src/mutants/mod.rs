@@ -133,9 +133,9 @@ impl Journal {
         let mut verdicts = BTreeMap::new();
         for line in lines.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok()) {
             let verdict = if line[2] == "timeout" { Verdict::Timeout } else { Verdict::Caught };
-            let place = line[0].as_u64().and_then(|id| usize::try_from(id).ok()?.checked_sub(1));
+            let index = line[0].as_u64().and_then(|id| usize::try_from(id).ok()?.checked_sub(1));
             let known =
-                place.and_then(|place| mutants.get(place)).filter(|mutant| line[1] == full_name(mutant).as_str());
+                index.and_then(|index| mutants.get(index)).filter(|mutant| line[1] == full_name(mutant).as_str());
             verdicts.extend(known.map(|mutant| (mutant.id, (mutant.clone(), verdict))));
         }
         verdicts.into_values().collect()

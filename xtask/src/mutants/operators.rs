@@ -42,7 +42,7 @@ pub(super) enum Operands {
     Compared,
     /// By value: arithmetic.
     Consumed,
-    /// The left side is a place that is written.
+    /// The left side is assigned to.
     Assigned,
     /// The right side is evaluated only if needed: `&&` and `||`.
     ShortCircuit,

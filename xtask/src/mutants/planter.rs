@@ -1,4 +1,4 @@
-//! The places of a file at which a mutant is put in, and the text of its switch.
+//! The expressions of a file that a mutant replaces, and the text of its switch.
 
 use std::ops::Range;
 
@@ -17,7 +17,7 @@ pub(super) struct Planter<'a> {
     active: &'a str,
     edits: Vec<Edit>,
     sequence: i64,
-    /// The types and functions around the current place.
+    /// The types and functions around the current expression.
     scope: Vec<String>,
 }
 
@@ -117,8 +117,8 @@ impl<'a> Planter<'a> {
                 let edits = std::mem::take(&mut self.edits);
                 self.visit_expr(&binary.left);
                 let edits = std::mem::replace(&mut self.edits, edits);
-                let place = rendered(self.text, binary.left.span().byte_range(), edits);
-                let choice = self.choice(&texts(&place, "r"), &format!("{place} {sign} r"));
+                let target = rendered(self.text, binary.left.span().byte_range(), edits);
+                let choice = self.choice(&texts(&target, "r"), &format!("{target} {sign} r"));
                 self.wrap(whole.clone(), &ids, "(match (", &format!(") {{ r => {choice} }})"));
                 self.replace(whole.start..operator.end, "");
                 return self.visit_expr(&binary.right);

@@ -91,7 +91,7 @@ impl Plan {
             let ids = changes.map(|change| {
                 self.add(Kind::Constant, file, line, format!("replace constant {name} with {name} {change}"))
             });
-            // A second constant of that name has no mutants: its uses cannot be told apart.
+            // A second constant of that name has no mutants: its uses cannot be distinguished.
             self.constants.entry(name).or_insert(Constant { kind, ids });
         }
         Ok(())

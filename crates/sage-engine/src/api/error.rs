@@ -239,7 +239,7 @@ impl EngineError {
             ),
             Self::OtherPolicy(stream) => write!(
                 out,
-                "only the ceilings and doors of stream \"{stream}\" can change; contexts and filters stay, because spent \
+                "only the ceilings and access modes of stream \"{stream}\" can change; contexts and filters stay, because spent \
                  budget is counted by them; create a new stream for others"
             ),
             Self::NothingToApprove(stream) => write!(
@@ -273,8 +273,8 @@ impl EngineError {
             Self::Plan(refusal) => refusal.fmt(out),
             Self::AttestedNotAllowed(stream) => write!(
                 out,
-                "stream \"{stream}\" admits no programs of its users; two officers can allow them with: doors = \
-                 [\"enforced\", \"declared\"] in its file, and: sage stream change FILE"
+                "stream \"{stream}\" admits no programs of its users; two officers can allow them with: access_modes = \
+                 [\"enforced\", \"attested\"] in its file, and: sage stream change FILE"
             ),
             Self::NameTaken(name) => write!(
                 out,

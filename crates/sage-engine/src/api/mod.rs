@@ -65,7 +65,7 @@ pub(crate) type Store = NoteCollector<BoxedLog>;
 
 /// Options of a directory: where its parts are stored, and how it runs pipelines.
 #[derive(Clone, Debug, Default)]
-pub struct Places {
+pub struct EngineOptions {
     /// Files on another machine to which heads of the log are exported, so that a rollback of the directory is
     /// detected. If empty, it is not detected.
     pub heads: Vec<PathBuf>,
@@ -87,7 +87,7 @@ pub struct Places {
     pub interval: Option<Duration>,
 }
 
-impl Places {
+impl EngineOptions {
     /// The address of the blocks of the directory at `path`.
     pub(crate) fn address(&self, path: &Path) -> String {
         self.blocks.clone().unwrap_or_else(|| path.join("blocks").display().to_string())
@@ -118,7 +118,7 @@ pub struct Engine {
     pub(crate) catalog: Mutex<Arc<Catalog>>,
     /// The notes from which the catalog is folded.
     pub(crate) history: Mutex<History>,
-    pub(crate) places: Places,
+    pub(crate) options: EngineOptions,
     /// The allocations: how much each run may spend on which block.
     pub(crate) schedule: Mutex<Schedule>,
     /// The files of releases.
@@ -152,32 +152,32 @@ impl Engine {
     ///
     /// # Errors
     /// When another process owns the directory, or its log fails verification.
-    pub fn open(path: &Path, places: &Places) -> Result<Opened, EngineError> {
+    pub fn open(path: &Path, options: &EngineOptions) -> Result<Opened, EngineError> {
         let directory = Directory::open(path)?;
-        let keys = BlockKeys::open(path, places.master_key.as_ref()).map_err(EngineError::Key)?;
-        let blocks = BlockStore::open(&places.address(path))?.with_keys(keys.map(Arc::new));
+        let keys = BlockKeys::open(path, options.master_key.as_ref()).map_err(EngineError::Key)?;
+        let blocks = BlockStore::open(&options.address(path))?.with_keys(keys.map(Arc::new));
         let (gate, mut history) = checkpoint::open(&directory)?;
         for (number, kind, body) in gate.log().take_below(gate.head().length) {
             if kind == Note::KIND {
                 history.push(number, body);
             }
         }
-        let log = match Heads::new(places.heads.clone(), EXPORT_EVERY, path).check(gate)? {
+        let log = match Heads::new(options.heads.clone(), EXPORT_EVERY, path).check(gate)? {
             HeadCheck::Sound(log) if rollback_fence::fence(path).exists() => Doubted::Restored(log),
             HeadCheck::Sound(log) => {
-                return Ok(Opened::Ready(Box::new(Self::ready(directory, blocks, log, history, places.clone())?)));
+                return Ok(Opened::Ready(Box::new(Self::ready(directory, blocks, log, history, options.clone())?)));
             }
             HeadCheck::RolledBack(log) => Doubted::RolledBackGate(log),
         };
-        Ok(Opened::Fenced(Box::new(RollbackFence { directory, blocks, log, history, places: places.clone() })))
+        Ok(Opened::Fenced(Box::new(RollbackFence { directory, blocks, log, history, options: options.clone() })))
     }
 
     fn ready(
-        directory: Directory, blocks: BlockStore, mut sound: SoundGate<Store>, history: History, places: Places,
+        directory: Directory, blocks: BlockStore, mut sound: SoundGate<Store>, history: History, options: EngineOptions,
     ) -> Result<Self, EngineError> {
         sound.burn_running(now())?;
         let group_commit = GroupCommit::new(sound, now);
-        let mut schedule = Schedule::new(places.scheduler);
+        let mut schedule = Schedule::new(options.scheduler);
         let catalog = history.fold(|note, catalog| {
             schedule.follow(note, catalog);
         })?;
@@ -203,7 +203,7 @@ impl Engine {
             summary_key,
             catalog,
             history,
-            places,
+            options,
             schedule: Mutex::new(schedule),
             artifacts,
             predictors: Mutex::default(),

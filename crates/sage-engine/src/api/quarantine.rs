@@ -160,11 +160,11 @@ fn reasons_of(rows: &RecordBatch) -> Vec<String> {
 /// The rows as CSV without their reasons; a null is an empty field.
 fn csv(rows: &[RecordBatch]) -> Option<Vec<u8>> {
     let mut text = String::new();
-    for (place, batch) in rows.iter().enumerate() {
+    for (index, batch) in rows.iter().enumerate() {
         let schema = batch.schema();
         let columns: Vec<usize> =
             (0..batch.num_columns()).filter(|&column| schema.field(column).name() != REASON_COLUMN).collect();
-        if place == 0 {
+        if index == 0 {
             push_line(&mut text, columns.iter().map(|&column| Some(schema.field(column).name().as_str())));
         }
         let texts: Option<Vec<_>> = columns.iter().map(|&column| batch.column(column).as_string_opt::<i32>()).collect();
@@ -177,8 +177,8 @@ fn csv(rows: &[RecordBatch]) -> Option<Vec<u8>> {
 }
 
 fn push_line<'fields>(text: &mut String, fields: impl Iterator<Item = Option<&'fields str>>) {
-    for (place, field) in fields.enumerate() {
-        if place > 0 {
+    for (index, field) in fields.enumerate() {
+        if index > 0 {
             text.push(',');
         }
         if let Some(field) = field {

@@ -42,7 +42,7 @@ pub struct QueryRequest {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueryCost {
     /// The requested ε, at which the query is private with the δ below; `None` if an error was requested instead.
-    pub asked: Option<(Epsilon, Delta)>,
+    pub requested: Option<(Epsilon, Delta)>,
     /// The ε that the ledger counts on the train lane and on the test lane.
     pub counted: [Epsilon; 2],
     /// The δ at which the ledger counts: that of the context's ceiling, or zero if the filter adds up ε alone.
@@ -178,7 +178,7 @@ impl Engine {
             let (_, own) = account(gate, id, &request.stream, request.context.as_deref())?;
             let now = QueryParameters::new(&own.name, request.spend, &request.which);
             // Notes of older releases contain only the SQL text to compare.
-            if before.sql != request.sql || before.asked.as_ref().is_some_and(|then| *then != now) {
+            if before.sql != request.sql || before.parameters.as_ref().is_some_and(|then| *then != now) {
                 return Err(EngineError::OtherQuestion(request.key.clone()));
             }
             Ok(Some(QueryResult { answer: before.answer.clone(), charge: before.charge, cost: None }))
@@ -207,7 +207,7 @@ impl Engine {
             by: by.name().to_owned(),
             charge,
             answer: result.clone(),
-            asked: Some(planned.parameters.clone()),
+            parameters: Some(planned.parameters.clone()),
         };
         self.release(finished, *blake3::hash(&recorded.to_bytes()).as_bytes())?;
         self.with(|gate, catalog| Ok(note(gate, catalog, &recorded)?))?;
@@ -248,7 +248,7 @@ impl Engine {
             Spend::Error(error) => cheapest(&filter, &query, error, rows)?,
         };
         let cost = QueryCost {
-            asked: match request.spend {
+            requested: match request.spend {
                 Spend::Epsilon(epsilon) => Some((epsilon, priced.delta)),
                 Spend::Error(_) => None,
             },

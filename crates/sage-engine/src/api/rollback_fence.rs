@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use sage_kernel::Head;
 
 use crate::api::checkpoint::History;
-use crate::api::{Engine, EngineError, Places, Principal, Store, now};
+use crate::api::{Engine, EngineError, EngineOptions, Principal, Store, now};
 use crate::blocks::BlockStore;
 use crate::log::{Directory, ExportedHead, RolledBackGate, SinceBackup, SoundGate, durable};
 use crate::stream::Role;
@@ -21,7 +21,7 @@ pub struct RollbackFence {
     pub(crate) blocks: BlockStore,
     pub(crate) log: Doubted,
     pub(crate) history: History,
-    pub(crate) places: Places,
+    pub(crate) options: EngineOptions,
 }
 
 /// The reason for the fence.
@@ -58,7 +58,7 @@ impl RollbackFence {
         self.is_officer(officer)?;
         let Doubted::RolledBackGate(log) = self.log else { return Err(EngineError::Fenced) };
         let sound = log.acknowledge(now(), officer.name())?;
-        Engine::ready(self.directory, self.blocks, sound, self.history, self.places)
+        Engine::ready(self.directory, self.blocks, sound, self.history, self.options)
     }
 
     /// Opens a restored directory. The officer confirms that the original is out of service, and states what it granted
@@ -79,7 +79,7 @@ impl RollbackFence {
             Err(error) if error.kind() != std::io::ErrorKind::NotFound => return Err(failed(error)),
             _ => durable::sync_directory(self.directory.path()).map_err(failed)?,
         }
-        Engine::ready(self.directory, self.blocks, sound, self.history, self.places)
+        Engine::ready(self.directory, self.blocks, sound, self.history, self.options)
     }
 
     /// Refuses a principal who is not an officer of any stream, if there are streams.

@@ -240,7 +240,7 @@ fn lane_view(ledgered: &Ledgered, block: BlockId, lane: Lane, reader: &mut Reade
     let policy = ledgered.policy();
     let contexts = (0..)
         .zip(policy.contexts())
-        .map(|(place, context)| (&context.filter, ledgered.spent(ContextId(place), block, lane).unwrap_or_default()));
+        .map(|(index, context)| (&context.filter, ledgered.spent(ContextId(index), block, lane).unwrap_or_default()));
     let joint = policy.joint().map(|filter| (filter, ledgered.spent_jointly(block, lane).unwrap_or_default()));
     let books = contexts.chain(joint).enumerate().map(|(book, (filter, spent))| {
         let (spent, ceiling) = (reader.read(book, filter, spent), filter.ceiling().epsilon);

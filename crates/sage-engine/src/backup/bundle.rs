@@ -4,7 +4,7 @@ use std::path::Path;
 
 use super::list::{create_empty_folder, files_below, write_file};
 use super::save::{fold_log, read_optional};
-use crate::api::{EngineError, Places, now};
+use crate::api::{EngineError, EngineOptions, now};
 use crate::log::{ExportedHead, copy_log};
 
 /// Writes a bundle to a new folder, which `tools/audit.py` checks without this program. Returns the number of events.
@@ -12,7 +12,7 @@ use crate::log::{ExportedHead, copy_log};
 ///
 /// # Errors
 /// When there is no directory, the folder is not empty, or a file cannot be written.
-pub fn export(path: &Path, places: &Places, to: &Path) -> Result<u64, EngineError> {
+pub fn export(path: &Path, options: &EngineOptions, to: &Path) -> Result<u64, EngineError> {
     create_empty_folder(to)?;
     copy_log(path, to)?;
     let (head, catalog) = fold_log(to)?;
@@ -25,7 +25,7 @@ pub fn export(path: &Path, places: &Places, to: &Path) -> Result<u64, EngineErro
         write_file(to, &format!("streams/{name}.toml"), stream.file.to_text().as_bytes())?;
     }
     write_file(to, "head", ExportedHead { head, time: now() }.unsigned_line().as_bytes())?;
-    for (index, file) in places.heads.iter().enumerate() {
+    for (index, file) in options.heads.iter().enumerate() {
         if let Some(bytes) = read_optional(file)? {
             write_file(to, &format!("heads/{index}"), &bytes)?;
         }

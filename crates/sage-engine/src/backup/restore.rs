@@ -7,7 +7,7 @@ use bytes::Bytes;
 use super::list::{BackupError, BackupManifest, create_empty_folder, digest, write_file};
 use super::save::{fold_log, read_optional};
 use crate::api::rollback_fence::fence;
-use crate::api::{EngineError, Places};
+use crate::api::{EngineError, EngineOptions};
 use crate::blocks::BlockStore;
 use crate::log::durable;
 
@@ -34,7 +34,7 @@ pub enum RestoredTokens {
 /// # Errors
 /// When the folder is not a complete backup, a file was changed, or the directory already exists.
 pub fn restore(
-    backup: &Path, path: &Path, places: &Places, tokens: RestoredTokens,
+    backup: &Path, path: &Path, options: &EngineOptions, tokens: RestoredTokens,
 ) -> Result<BackupManifest, EngineError> {
     let saved = BackupManifest::read(backup)?;
     // All files are verified before the first one is written.
@@ -44,7 +44,7 @@ pub fn restore(
     create_empty_folder(path)?;
     let fence = fence(path);
     durable::replace(&fence, FENCE).map_err(|error| BackupError::File(fence, error))?;
-    let blocks = BlockStore::open(&places.address(path))?;
+    let blocks = BlockStore::open(&options.address(path))?;
     let mut parts = Vec::new();
     // Revoked tokens are never written, so that they are not valid at any moment.
     let left_out = |path: &str| path == "log.db" || (path == TOKENS && tokens == RestoredTokens::Revoked);

@@ -7,7 +7,7 @@ use std::path::Path;
 use sage_kernel::{Gate, Head};
 
 use super::list::{BackupError, BackupFile, BackupManifest, create_empty_folder, digest, files_below, write_file};
-use crate::api::{EngineError, Places, now};
+use crate::api::{EngineError, EngineOptions, now};
 use crate::blocks::{BlockStore, KEYS_FOLDER, StoreError};
 use crate::catalog::{Catalog, Note, NoteCollector};
 use crate::log::{Directory, copy_log};
@@ -23,9 +23,9 @@ const FILES: [&str; 2] = ["tokens.json", "submissions.jsonl"];
 ///
 /// # Errors
 /// When there is no directory, the folder is not empty, or a file that the log names is missing or changed.
-pub fn save(path: &Path, places: &Places, to: &Path) -> Result<BackupManifest, EngineError> {
+pub fn save(path: &Path, options: &EngineOptions, to: &Path) -> Result<BackupManifest, EngineError> {
     create_empty_folder(to)?;
-    let blocks = BlockStore::open(&places.address(path))?;
+    let blocks = BlockStore::open(&options.address(path))?;
     let mut tries = 1;
     let (head, parts) = loop {
         copy_log(path, to)?;

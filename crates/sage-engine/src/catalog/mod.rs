@@ -101,7 +101,7 @@ pub(crate) struct QuarantinedFile {
 pub(crate) struct AnsweredQuery {
     pub(crate) sql: String,
     /// `None` in notes of older releases.
-    pub(crate) asked: Option<QueryParameters>,
+    pub(crate) parameters: Option<QueryParameters>,
     pub(crate) charge: u64,
     pub(crate) answer: ResultTable,
 }
@@ -213,8 +213,8 @@ impl Catalog {
             Note::UnitsCounted { level, first, train, test, .. } => {
                 stream.counted.insert(Node { level, first }, [train, test]);
             }
-            Note::QueryAnswered { by, key, sql, charge, answer, asked, .. } => {
-                stream.answered.insert((by, key), AnsweredQuery { sql, asked, charge, answer });
+            Note::QueryAnswered { by, key, sql, charge, answer, parameters, .. } => {
+                stream.answered.insert((by, key), AnsweredQuery { sql, parameters, charge, answer });
             }
             Note::QuarantineErased { files, .. } => {
                 stream.quarantine.retain(|own| !files.contains(&own.part.file));

@@ -53,8 +53,8 @@ pub(crate) enum Note {
         charge: u64,
         answer: ResultTable,
         /// The parameters of the query; absent in notes of older releases.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        asked: Option<QueryParameters>,
+        #[serde(rename = "asked", default, skip_serializing_if = "Option::is_none")]
+        parameters: Option<QueryParameters>,
     },
     /// The files of these retired blocks are deleted.
     BlocksDeleted {
@@ -193,13 +193,13 @@ mod tests {
         let cell = Cell { value: Some(1.5), low: Some(-1.0), high: None };
         let line = || Line { keys: vec!["card".to_owned()], cells: vec![cell] };
         let answer = || ResultTable { keys: vec![by()], columns: vec![by()], confidence: 0.95, lines: vec![line()] };
-        let asked = |epsilon: Option<&str>, error: Option<&str>, blocks| {
+        let parameters = |epsilon: Option<&str>, error: Option<&str>, blocks| {
             let [epsilon, error] = [epsilon, error].map(|text| text.map(str::to_owned));
             Some(QueryParameters { context: by(), epsilon, error, blocks })
         };
-        let answered = |asked| {
+        let answered = |parameters| {
             let (stream, key, sql, by, answer) = (stream(), text(), text(), by(), answer());
-            Note::QueryAnswered { stream, key, sql, by, charge: 7, answer, asked }
+            Note::QueryAnswered { stream, key, sql, by, charge: 7, answer, parameters }
         };
         for note in [
             Note::StreamDefined { stream: stream(), text: text(), secret, by: by(), approves: None },
@@ -223,9 +223,9 @@ mod tests {
             Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: Some(by()) },
             Note::BlocksDeleted { stream: stream(), blocks: blocks(), by: None },
             answered(None),
-            answered(asked(Some("0.1"), None, BlockSelection::All)),
-            answered(asked(None, Some("0.30000000000000004"), BlockSelection::Between(i64::MIN, i64::MAX))),
-            answered(asked(None, None, BlockSelection::Named(blocks()))),
+            answered(parameters(Some("0.1"), None, BlockSelection::All)),
+            answered(parameters(None, Some("0.30000000000000004"), BlockSelection::Between(i64::MIN, i64::MAX))),
+            answered(parameters(None, None, BlockSelection::Named(blocks()))),
         ] {
             assert_eq!(note.stream(), Some("taxi"));
             assert_eq!(Note::from_bytes(&note.to_bytes()), Some(note));

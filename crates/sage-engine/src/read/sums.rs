@@ -106,9 +106,9 @@ impl<B> SummaryHandler<'_, B> {
 
 impl<B> LaneHandler<B> for SummaryHandler<'_, B> {
     fn cached_summaries(&self, block: BlockId, lane: Lane) -> Option<Vec<Summary>> {
-        let (cache, place) = self.cache_entry(block, lane)?;
+        let (cache, entry) = self.cache_entry(block, lane)?;
         let part = self.part(block, lane);
-        let sealed = cache.sums.find(&place, part.source)?;
+        let sealed = cache.sums.find(&entry, part.source)?;
         let open = |bytes: &Vec<u8>| self.permit.unseal(cache.key, part, cache.tag, bytes);
         // A forged, foreign or damaged summary is ignored, and the block is read again.
         let opened = sealed.iter().map(open).collect::<Result<Vec<_>, _>>();
@@ -124,10 +124,10 @@ impl<B> LaneHandler<B> for SummaryHandler<'_, B> {
         if sums.is_empty() {
             return Ok(LaneContent::Rows(rows));
         }
-        if let Some((cache, place)) = self.cache_entry(block, lane)
+        if let Some((cache, entry)) = self.cache_entry(block, lane)
             && let Some(sealed) = sums.iter().map(|sums| self.permit.seal(cache.key, sums)).collect::<Option<Vec<_>>>()
         {
-            cache.sums.insert(&place, part.source, bytes, &sealed, || (cache.gone)(place.block));
+            cache.sums.insert(&entry, part.source, bytes, &sealed, || (cache.gone)(entry.block));
         }
         Ok(LaneContent::Summaries(sums))
     }

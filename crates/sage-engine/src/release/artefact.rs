@@ -103,7 +103,7 @@ fn card(receipt: &Receipt) -> Card {
         delta: receipt.delta.clone(),
         unit: receipt.unit.clone(),
         filter: receipt.filter.clone(),
-        access: if receipt.access == "attested" { CardAccess::Attested } else { CardAccess::Enforced },
+        access: if receipt.access_mode == "attested" { CardAccess::Attested } else { CardAccess::Enforced },
         validation,
         attempts: receipt.attempts,
     }

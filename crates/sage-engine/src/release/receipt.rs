@@ -31,8 +31,9 @@ pub struct Receipt {
     /// The privacy unit.
     pub unit: String,
     /// The access mode: `enforced`, or `attested` if a user's program saw rows.
-    #[serde(rename = "door")]
-    pub access: String,
+    /// Receipts of earlier releases call it `door`.
+    #[serde(alias = "door")]
+    pub access_mode: String,
     /// The number of the charge in the log.
     pub charge: u64,
     /// The validated metric, if any.

@@ -98,7 +98,7 @@ impl Engine {
     }
 
     fn reserves(&self) -> bool {
-        self.places.scheduler == crate::allocate::Scheduler::EvenSplit
+        self.options.scheduler == crate::allocate::Scheduler::EvenSplit
     }
 
     /// As [`Engine::choose`], with one source of budget. If a block refuses the attempt, its available budget is

@@ -48,14 +48,14 @@ impl Schedule {
     }
 
     /// Advances the time. Returns whether that alone can have unlocked budget.
-    pub(crate) fn tick(&mut self, time: u64) -> bool {
+    pub(crate) fn advance_clock(&mut self, time: u64) -> bool {
         if !self.scheduler.unlocks_over_time() || self.time.is_some_and(|now| now >= time) {
             return false;
         }
         self.time = Some(time);
         for allocation in self.allocations.values_mut() {
             // A clock that was set back is ignored.
-            let _ = allocation.apply(Event::Tick { time });
+            let _ = allocation.apply(Event::AdvanceClock { time });
         }
         true
     }
@@ -72,7 +72,7 @@ impl Schedule {
                     let allocation = self.allocations.entry((stream.clone(), context));
                     let allocation = allocation.or_insert_with(|| Allocation::new(self.scheduler, counting));
                     if let Some(time) = self.time {
-                        let _ = allocation.apply(Event::Tick { time });
+                        let _ = allocation.apply(Event::AdvanceClock { time });
                     }
                 }
             }

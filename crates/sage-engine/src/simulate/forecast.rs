@@ -60,7 +60,7 @@ impl Forecast for SimulatedForecast<'_> {
     fn is_too_small(&self, cost: u64, window: u32) -> bool {
         /// Below this chance an attempt is left out.
         const IMPLAUSIBLE: f64 = 0.01;
-        // With room for the rounding of prices.
+        // With a margin for the rounding of prices.
         let is_estimated = matches!(self.known, KnownDifficulty::Estimate(_));
         self.overcomes(cost, window) < 0.99 || (is_estimated && self.chance(cost, window) < IMPLAUSIBLE)
     }

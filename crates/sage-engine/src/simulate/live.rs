@@ -135,7 +135,7 @@ impl<'scenario> Simulation<'scenario> {
     /// Advances the clock, which adds a block.
     fn begin(&mut self, time: u32) -> Result<(), SimulationError> {
         self.time = time;
-        self.apply(Event::Tick { time: u64::from(time) })?;
+        self.apply(Event::AdvanceClock { time: u64::from(time) })?;
         self.gate.add_blocks(u64::from(time), self.stream, vec![format!("block {time}")])?;
         let capacity = Resources::of_block(&self.filter).ok_or(SimulationError::Mismatch)?;
         self.left.push(capacity.loss(Lane::Train));

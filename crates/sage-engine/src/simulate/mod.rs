@@ -1,7 +1,7 @@
 //! The adaptive loop under a simulated clock: time to release, starvation, and budget use.
 //!
 //! All decisions are made by the product's own code: the kernel's gate with a filter and a log in memory, an
-//! allocation, and the state machine of every pipeline. Simulated are the traffic (a block at each tick, pipelines at a
+//! allocation, and the state machine of every pipeline. Simulated are the traffic (a block at each step, pipelines at a
 //! rate, from a seed), the clock, and how a pipeline's loss falls with rows and noise ([`Need`]). There are no rows and
 //! no noise: a grant is started and then burnt, like a charge without a release. So a simulation shows how budgets are
 //! shared, and nothing about the quality of models.
@@ -24,7 +24,7 @@ pub use result::{Release, SimulationResult, SimulationStep, Summary};
 /// The traffic of a stream.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Scenario {
-    /// The number of blocks, one per tick.
+    /// The number of blocks, one per step of the clock.
     pub blocks: u32,
     /// The average number of new pipelines per block.
     pub rate: f64,

@@ -13,7 +13,7 @@ pub struct Release {
     pub attempts: u32,
 }
 
-/// The totals after a tick of the clock.
+/// The totals after a step of the clock.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SimulationStep {
     /// Pipelines that have arrived.

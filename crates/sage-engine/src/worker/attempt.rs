@@ -226,7 +226,7 @@ impl Engine {
                 epsilon: submit::lane_losses(filter, &attempt_cost.costs).map(|epsilon| epsilon.to_string()),
                 delta: filter.ceiling().delta.to_string(),
                 unit: known.file.unit_text().to_owned(),
-                access: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }
+                access_mode: if matches!(pipeline.train, Train::Command { .. }) { "attested" } else { "enforced" }
                     .to_owned(),
                 charge: grant.0,
                 validator: validate.map(|validate| validate.metric.kind().title.to_owned()),

@@ -17,7 +17,7 @@ const INTERVAL: Duration = Duration::from_secs(60);
 impl Engine {
     /// The shortest disclosure interval of this directory, in milliseconds.
     pub fn least_interval(&self) -> u64 {
-        u64::try_from(self.places.interval.unwrap_or(INTERVAL).as_millis()).unwrap_or(u64::MAX).max(1)
+        u64::try_from(self.options.interval.unwrap_or(INTERVAL).as_millis()).unwrap_or(u64::MAX).max(1)
     }
 
     /// The disclosure intervals of all streams in milliseconds: as the stream file sets them, and at least
@@ -45,6 +45,6 @@ impl Engine {
 
 /// The disclosure interval of a stream, in milliseconds.
 fn interval_of(file: &StreamFile, least: u64) -> u64 {
-    let own = file.tick.and_then(|tick| u64::try_from(tick.microseconds() / 1000).ok());
+    let own = file.disclosure_interval.and_then(|interval| u64::try_from(interval.microseconds() / 1000).ok());
     own.unwrap_or(0).max(least)
 }

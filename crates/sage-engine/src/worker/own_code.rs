@@ -17,7 +17,7 @@ use sage_learn::validate::Verdict;
 use sage_model::bundle::{ESSENTIAL, Graph, ONNX_FILE, Predictor, TrialRefusal, described, import_onnx, try_out};
 use sage_model::formula::Column;
 use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, ReadOnlyMount, Run as SandboxRun, Sandbox};
-use serde_json::{Value, json};
+use serde::Serialize;
 
 use crate::api::Engine;
 use crate::pipeline::RowTransport;
@@ -41,7 +41,7 @@ impl Engine {
         let (Some(own), Some(label), Some(tested)) = (recipe.own_code(), recipe.tested(), tested) else {
             return Err(AttemptFailure("a program has a charge for what it sees and one for its test".to_owned()));
         };
-        let sandbox = Sandbox::new(match &self.places.uncontained {
+        let sandbox = Sandbox::new(match &self.options.uncontained {
             None => Containment::Isolated,
             Some(name) => Containment::None { allowed_by: name.clone() },
         });
@@ -89,9 +89,10 @@ impl Engine {
         let mut context = context(recipe, attempt_cost, of, grant.0, &sandbox.rows_path(&folder.path));
         if let Some(serving) = &serving {
             let location = format!("grpc+unix://{}", sandbox.socket_path(serving.socket()).display());
-            context["flight"] = json!({"location": location, "ticket": serving.ticket()});
+            context.flight = Some(FlightAddress { location, ticket: serving.ticket().to_owned() });
         }
-        private::write(&folder.path.join("context.json"), context.to_string().as_bytes()).map_err(failed)?;
+        let context = serde_json::to_vec(&context).map_err(|error| failed(error.into()))?;
+        private::write(&folder.path.join("context.json"), &context).map_err(failed)?;
         for shown in std::iter::once(folder.path.clone()).chain(self.code_of(of.0)) {
             private::show_to_sandbox(&shown).map_err(failed)?;
         }
@@ -106,7 +107,7 @@ impl Engine {
             folder: folder.path.clone(),
             code: self.code_of(of.0),
             mounts: self
-                .places
+                .options
                 .shown
                 .iter()
                 .map(|path| ReadOnlyMount { source: path.clone(), target: path.clone() })
@@ -209,18 +210,54 @@ fn ended_well(ending: &Ending) -> Result<(), AttemptFailure> {
     }))
 }
 
-/// The context file that a program gets with its rows.
-fn context(recipe: &Recipe, attempt_cost: &AttemptCost, of: (u64, u64), grant: u64, rows: &Path) -> Value {
+/// The context file that a program gets with its rows. The keys are in alphabetical order.
+#[derive(Serialize)]
+struct ProgramContext {
+    attempt: u64,
+    columns: Vec<String>,
+    delta: String,
+    epsilon: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    flight: Option<FlightAddress>,
+    grant: u64,
+    label: &'static str,
+    label_bounds: Option<(f64, f64)>,
+    output: [&'static str; 2],
+    pipeline: String,
+    rows: PathBuf,
+    run: u64,
+    seed: u64,
+    stream: String,
+}
+
+/// Where the program reads its rows over Arrow Flight.
+#[derive(Serialize)]
+struct FlightAddress {
+    location: String,
+    ticket: String,
+}
+
+fn context(recipe: &Recipe, attempt_cost: &AttemptCost, of: (u64, u64), grant: u64, rows: &Path) -> ProgramContext {
     let (epsilon, delta) = match attempt_cost.noises.train {
         TrainingNoise::Declared(epsilon, delta) => (epsilon.to_string(), delta.to_string()),
         _ => ("0".to_owned(), "0".to_owned()),
     };
-    let columns: Vec<&str> = recipe.query().columns.iter().map(|column| column.name.as_str()).collect();
-    json!({
-        "run": of.0, "attempt": of.1, "pipeline": recipe.pipeline().name, "stream": recipe.pipeline().stream,
-        "epsilon": epsilon, "delta": delta, "grant": grant, "rows": rows, "columns": columns, "label": LABEL,
-        "label_bounds": recipe.tested().and_then(|label| label.bounds), "output": ESSENTIAL, "seed": of.0 * 1000 + of.1,
-    })
+    ProgramContext {
+        attempt: of.1,
+        columns: recipe.query().columns.iter().map(|column| column.name.clone()).collect(),
+        delta,
+        epsilon,
+        flight: None,
+        grant,
+        label: LABEL,
+        label_bounds: recipe.tested().and_then(|label| label.bounds),
+        output: ESSENTIAL,
+        pipeline: recipe.pipeline().name.clone(),
+        rows: rows.to_owned(),
+        run: of.0,
+        seed: of.0 * 1000 + of.1,
+        stream: recipe.pipeline().stream.clone(),
+    }
 }
 
 /// The graph in the output folder, as an ONNX file or as a description and weights, with the digest of its files.

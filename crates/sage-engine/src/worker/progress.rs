@@ -148,7 +148,7 @@ impl Engine {
     pub(crate) fn attempt_limits(&self, pipeline: &Pipeline) -> AttemptLimits {
         let time = pipeline.limits.time.map(|width| Duration::from_micros(width.microseconds().unsigned_abs()));
         let memory_bytes = pipeline.limits.memory_megabytes.map(|megabytes| u64::from(megabytes) * 1_000_000);
-        let operator = self.places.limits;
+        let operator = self.options.limits;
         AttemptLimits {
             time: time.into_iter().chain(operator.time).min(),
             memory_bytes: memory_bytes.into_iter().chain(operator.memory_bytes).min(),

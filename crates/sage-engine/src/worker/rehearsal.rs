@@ -171,7 +171,7 @@ impl Rehearsal<'_> {
             epsilon: Lane::BOTH.map(|_| "0".to_owned()),
             delta: self.filter.ceiling().delta.to_string(),
             unit: self.file.unit_text().to_owned(),
-            access: "enforced".to_owned(),
+            access_mode: "enforced".to_owned(),
             charge: 0,
             validator: None,
             target: None,

@@ -103,7 +103,7 @@ impl Engine {
         }
         self.apply_retention(time)?;
         self.resubmit_due(time)?;
-        if lock(&self.schedule).tick(time) {
+        if lock(&self.schedule).advance_clock(time) {
             lock(&self.wakeups).wake_all();
         }
         let mut choices = lock(&self.choices);

@@ -19,7 +19,7 @@ fn bucket(folder: &str) -> Option<String> {
 fn rows_live_and_end_in_a_bucket() {
     let Some(address) = bucket("life") else { return };
     let mut world = World::new();
-    world.places.blocks = Some(address.clone());
+    world.options.blocks = Some(address.clone());
     let engine = world.with_rides(200);
     let store = BlockStore::open(&address).expect("the bucket");
     // Including the quarantined rows.
@@ -55,7 +55,7 @@ fn rows_live_and_end_in_a_bucket() {
 
     let orphan = "rides/day=2026-11-02/stranger.parquet";
     store.put(orphan, bytes::Bytes::from_static(b"x")).expect("stored");
-    let doctor = Doctor::examine(&world.path(), &world.places).expect("a snapshot");
+    let doctor = Doctor::examine(&world.path(), &world.options).expect("a snapshot");
     assert_eq!(doctor.findings().len(), 1);
     assert_eq!(doctor.repair().expect("removed").len(), 0);
     assert_eq!(parts().len(), 3);

@@ -13,7 +13,7 @@ fn parts(world: &World, day: u32) -> Vec<PathBuf> {
 }
 
 fn findings(world: &World) -> Vec<Finding> {
-    Doctor::examine(&world.path(), &world.places).expect("a sound log").findings().to_vec()
+    Doctor::examine(&world.path(), &world.options).expect("a sound log").findings().to_vec()
 }
 
 #[test]
@@ -40,7 +40,7 @@ fn missing_changed_and_orphan_files_are_found_and_nothing_is_changed() {
     assert_eq!(findings(&world), found, "an examination changes nothing");
     assert!(orphan.exists());
 
-    let left = Doctor::examine(&world.path(), &world.places).expect("a sound log").repair().expect("repaired");
+    let left = Doctor::examine(&world.path(), &world.options).expect("a sound log").repair().expect("repaired");
     assert!(!orphan.exists(), "the orphan is removed");
     assert!(matches!(&left[..], [Finding::Missing(_), Finding::Changed(_)]), "{left:?}");
     assert_eq!(findings(&world), left);
@@ -62,7 +62,7 @@ fn a_grant_left_by_a_dead_process_is_found_and_burnt_by_repair_alone() {
     drop(engine);
     assert_eq!(findings(&world), [Finding::Running(id)]);
     assert_eq!(findings(&world), [Finding::Running(id)]);
-    let left = Doctor::examine(&world.path(), &world.places).expect("a sound log").repair().expect("repaired");
+    let left = Doctor::examine(&world.path(), &world.options).expect("a sound log").repair().expect("repaired");
     assert_eq!(left, []);
     assert_eq!(findings(&world), []);
 }
@@ -70,6 +70,6 @@ fn a_grant_left_by_a_dead_process_is_found_and_burnt_by_repair_alone() {
 #[test]
 fn examining_a_folder_without_a_log_creates_none() {
     let world = World::new();
-    assert!(Doctor::examine(&world.path(), &world.places).is_err());
+    assert!(Doctor::examine(&world.path(), &world.options).is_err());
     assert!(!world.path().exists());
 }

@@ -192,7 +192,7 @@ fn blocks_whose_retention_is_over_are_retired_and_deleted_by_the_loop() {
     assert_eq!(states(&engine), [State::Deleted; 4], "also a block that was never sealed");
     engine.close().expect("closed");
     assert_eq!(states(&world.open()), [State::Deleted; 4]);
-    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a snapshot");
+    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.options).expect("a snapshot");
     assert_eq!(doctor.findings(), []);
 }
 
@@ -207,7 +207,7 @@ fn a_rolled_back_directory_grants_nothing_until_an_officer_acknowledges_it() {
     engine.close().expect("closed");
     std::fs::remove_dir_all(world.path()).expect("removed");
     std::fs::rename(&copy, world.path()).expect("put back");
-    let Opened::Fenced(log) = sage_engine::Engine::open(&world.path(), &world.places).expect("readable") else {
+    let Opened::Fenced(log) = sage_engine::Engine::open(&world.path(), &world.options).expect("readable") else {
         panic!("an old log was taken for the newest");
     };
     let (present, known) = log.heads();

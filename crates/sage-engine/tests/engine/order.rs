@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use sage_engine::{Engine, Opened, Places};
+use sage_engine::{Engine, EngineOptions, Opened};
 
 use crate::world::{World, charge_request, days, principal, query};
 
@@ -19,7 +19,7 @@ fn mark(name: &str) {
 #[test]
 fn act_as_child() {
     let Some(directory) = std::env::var_os(CHILD) else { return };
-    let opened = Engine::open(Path::new(&directory), &Places::default()).expect("a sound directory");
+    let opened = Engine::open(Path::new(&directory), &EngineOptions::default()).expect("a sound directory");
     let Opened::Ready(engine) = opened else { panic!("the directory is not fenced") };
     for round in 0..5 {
         mark("requested");

@@ -77,11 +77,13 @@ fn showing_results_earlier_takes_two() {
     let (ada, bob) = (principal("ada"), principal("bob"));
     let with = |keys: &str| RIDES.replace("retention", &format!("{keys}\nretention"));
     let held = "answers = \"at-interval\"\ntick = \"1h\"";
-    engine.create_stream(&ada, &with("tick = \"1h\"")).expect("a stream");
+    engine.create_stream(&ada, &with("disclosure_interval = \"1h\"")).expect("a stream");
     assert_eq!(engine.change_stream(&ada, &with(held)).expect("read"), PolicyOutcome::InForce, "tighter");
     assert_eq!(engine.change_stream(&ada, &with(&held.replace("1h", "2h"))).expect("read"), PolicyOutcome::InForce);
     let file = || engine.snapshot().expect("a snapshot").stream("rides").expect("the stream");
-    for earlier in ["tick = \"2h\"", "answers = \"at-interval\"\ntick = \"1h\"", "answers = \"at-interval\"", ""] {
+    for earlier in
+        ["disclosure_interval = \"2h\"", "answers = \"at-interval\"\ntick = \"1h\"", "answers = \"at-interval\"", ""]
+    {
         assert_eq!(engine.change_stream(&ada, &with(earlier)).expect("read"), PolicyOutcome::Waits, "{earlier}");
         assert!(file().file.contains("at-interval") && file().file.contains("2h"), "{}", file().file);
     }
@@ -90,7 +92,10 @@ fn showing_results_earlier_takes_two() {
     engine.approve_policy(&bob, "rides", &digest).expect("two officers");
     assert!(!file().file.contains("at-interval"), "{}", file().file);
     // If results are shown at once, the interval concerns users without a role, and one officer is enough.
-    assert_eq!(engine.change_stream(&ada, &with("tick = \"1h\"")).expect("read"), PolicyOutcome::InForce);
+    assert_eq!(
+        engine.change_stream(&ada, &with("disclosure_interval = \"1h\"")).expect("read"),
+        PolicyOutcome::InForce
+    );
     assert_eq!(engine.change_stream(&ada, RIDES).expect("read"), PolicyOutcome::InForce);
     drop(engine);
     assert_eq!(world.open().change_stream(&ada, RIDES).expect("read"), PolicyOutcome::Same, "the log is read again");

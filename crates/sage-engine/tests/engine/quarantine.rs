@@ -57,7 +57,7 @@ fn released_rows_go_where_the_stream_now_sends_them() {
     assert_eq!(list[0].reasons, ["no time within its bounds"]);
     assert!(list[0].file != file && !world.path().join("blocks/rides/_quarantine").join(&file).exists());
     engine.close().expect("closed");
-    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a snapshot");
+    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.options).expect("a snapshot");
     assert_eq!(doctor.findings(), []);
 }
 
@@ -78,7 +78,7 @@ fn erased_rows_are_gone_and_the_log_says_so() {
     let engine = world.open();
     assert!(engine.quarantine_files("rides").is_empty(), "also after a restart");
     drop(engine);
-    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.places).expect("a snapshot");
+    let doctor = sage_engine::doctor::Doctor::examine(&world.path(), &world.options).expect("a snapshot");
     assert_eq!(doctor.findings(), []);
 }
 

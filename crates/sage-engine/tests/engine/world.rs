@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use sage_engine::ingest::Source;
 use sage_engine::read::{Expression, Query};
 use sage_engine::{
-    AccessMode, ChargeRequest, Cost, Engine, EngineError, Epsilon, IngestOutcome, Mechanism, Opened, Places, Principal,
+    AccessMode, ChargeRequest, Cost, Engine, EngineError, EngineOptions, Epsilon, IngestOutcome, Mechanism, Opened,
+    Principal,
 };
 use tempfile::TempDir;
 
@@ -43,7 +44,7 @@ max = 100.0
 
 pub(crate) struct World {
     folder: TempDir,
-    pub(crate) places: Places,
+    pub(crate) options: EngineOptions,
 }
 
 pub(crate) fn principal(name: &str) -> Principal {
@@ -53,8 +54,8 @@ pub(crate) fn principal(name: &str) -> Principal {
 impl World {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let places = Places { heads: vec![folder.path().join("head")], ..Places::default() };
-        Self { folder, places }
+        let options = EngineOptions { heads: vec![folder.path().join("head")], ..EngineOptions::default() };
+        Self { folder, options }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -66,7 +67,7 @@ impl World {
     }
 
     pub(crate) fn open(&self) -> Engine {
-        match Engine::open(&self.path(), &self.places).expect("a sound directory") {
+        match Engine::open(&self.path(), &self.options).expect("a sound directory") {
             Opened::Ready(engine) => *engine,
             Opened::Fenced(_) => panic!("the directory is not fenced"),
         }

@@ -2,7 +2,7 @@
 //!
 //! Each list and the function that names a value come from one exhaustive match: a new variant does not compile until
 //! it has a name here, and a name that no pipeline or query of the harness has fails
-//! `every_kind_of_pipeline_runs` or `every_kind_of_query_is_asked`.
+//! `every_kind_of_pipeline_runs` or `every_kind_of_query_runs`.
 
 use std::any::Any;
 use std::collections::BTreeSet;

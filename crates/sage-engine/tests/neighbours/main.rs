@@ -29,7 +29,7 @@ fn main() {
         })
     };
     let trials = vec![
-        trial("every_kind_of_query_is_asked", queries::every_kind_of_query_is_asked),
+        trial("every_kind_of_query_runs", queries::every_kind_of_query_runs),
         trial("queries_on_neighbours_look_alike", queries::queries_on_neighbours_look_alike),
         trial("known_attacks_show_nothing", queries::known_attacks_show_nothing),
         trial("an_answer_leaves_at_an_interval", queries::an_answer_leaves_at_an_interval),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use rusqlite::{Connection, OpenFlags};
 use sage_engine::ingest::Source;
-use sage_engine::{Engine, Opened, Places, Principal};
+use sage_engine::{Engine, EngineOptions, Opened, Principal};
 use tempfile::TempDir;
 
 /// The columns are those of `sage_sql::synthetic`, and a category.
@@ -143,7 +143,7 @@ test_share = 0.3
 [policy]
 epsilon = "8"
 delta = "1e-5"
-doors = ["enforced", "declared"]
+access_modes = ["enforced", "attested"]
 
 [access]
 privacy-officer = ["ada"]
@@ -202,9 +202,9 @@ pub(crate) fn person(name: &str) -> Principal {
 
 impl Side {
     /// A directory with the stream of this file, these rows in it, all of its blocks sealed.
-    pub(crate) fn new(file: &str, places: &Places, rows: &str, with_row: bool) -> Self {
+    pub(crate) fn new(file: &str, options: &EngineOptions, rows: &str, with_row: bool) -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
-        let opened = Engine::open(&folder.path().join("sage"), places).expect("a new directory");
+        let opened = Engine::open(&folder.path().join("sage"), options).expect("a new directory");
         let Opened::Ready(engine) = opened else { panic!("the directory is new") };
         engine.create_stream(&person("ada"), file).expect("a stream");
         let path = folder.path().join("rows.csv");
@@ -225,7 +225,7 @@ impl Side {
 pub(crate) fn neighbours(file: &str, header: &str, rows: &str, more: &str) -> [Side; 2] {
     let sides = [false, true].map(|with_row| {
         let more = if with_row { more } else { "" };
-        Side::new(file, &Places::default(), &format!("{header}{rows}{more}"), with_row)
+        Side::new(file, &EngineOptions::default(), &format!("{header}{rows}{more}"), with_row)
     });
     let [one, two] = sides.each_ref().map(|side| crate::observe::events(side, 0));
     assert_eq!(one, two, "ingest and sealing show a row");

@@ -5,7 +5,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sage_engine::query::PrivateQuery;
 use sage_engine::stream::StreamFile;
-use sage_engine::{BlockSelection, Epsilon, Places, QueryRequest, Spend};
+use sage_engine::{BlockSelection, EngineOptions, Epsilon, QueryRequest, Spend};
 use sage_sql::synthetic::{self, Dice};
 use sage_sql::{Schema, parse, plan};
 
@@ -82,7 +82,7 @@ fn query(dice: &mut Dice) -> String {
 
 /// Plans and asks a query. Its cells are noise and are left out; how many there are, and everything else, is not.
 pub(crate) fn ask(side: &Side, key: &str, sql: &str) -> Result<Vec<String>, String> {
-    let asked = QueryRequest {
+    let request = QueryRequest {
         key: key.to_owned(),
         stream: "people".to_owned(),
         context: None,
@@ -90,8 +90,8 @@ pub(crate) fn ask(side: &Side, key: &str, sql: &str) -> Result<Vec<String>, Stri
         spend: Spend::Epsilon(Epsilon::cost("0.001").expect("a cost")),
         which: BlockSelection::All,
     };
-    let plan = side.engine.plan_query(&person("mia"), &asked).map_err(|error| error.to_string())?;
-    let found = side.engine.query(&person("mia"), &asked).map_err(|error| error.to_string())?;
+    let plan = side.engine.plan_query(&person("mia"), &request).map_err(|error| error.to_string())?;
+    let found = side.engine.query(&person("mia"), &request).map_err(|error| error.to_string())?;
     let answer = &found.answer;
     let mut shown = vec![format!("{plan:?}"), format!("{:?} {}", found.cost, found.charge)];
     shown.push(format!("{:?} {:?} {}", answer.keys, answer.columns, answer.confidence));
@@ -100,14 +100,14 @@ pub(crate) fn ask(side: &Side, key: &str, sql: &str) -> Result<Vec<String>, Stri
     Ok(shown)
 }
 
-pub(crate) fn every_kind_of_query_is_asked() {
+pub(crate) fn every_kind_of_query_runs() {
     let file = StreamFile::parse(STREAM).expect("a stream");
     let (seed, mut found) = (seed(), BTreeSet::new());
     for number in 0..100 {
         let sql = query(&mut Dice(seed.wrapping_add(number)));
         found.extend(PrivateQuery::new(&sql, &file).map(|question| kinds::of_query(&question)).unwrap_or_default());
     }
-    assert_eq!(found, kinds::of_all_queries(), "left: asked by the harness; right: kinds there are");
+    assert_eq!(found, kinds::of_all_queries(), "left: run by the harness; right: kinds there are");
 }
 
 pub(crate) fn queries_on_neighbours_look_alike() {
@@ -158,15 +158,15 @@ pub(crate) fn known_attacks_show_nothing() {
     }
 }
 
-/// Where a stream's results leave at intervals, a result comes at the end of one, to the person who asked as well.
+/// Where a stream's results leave at intervals, a result comes at the end of one, also for the caller.
 pub(crate) fn an_answer_leaves_at_an_interval() {
     let file = STREAM.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
-    let places = Places { interval: Some(Duration::from_secs(2)), ..Places::default() };
-    let side = Side::new(&file, &places, &format!("{}{}", rows::HEADER, rows::regular(20)), false);
+    let options = EngineOptions { interval: Some(Duration::from_secs(2)), ..EngineOptions::default() };
+    let side = Side::new(&file, &options, &format!("{}{}", rows::HEADER, rows::regular(20)), false);
     let interval = || SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() / 2_000;
     for key in ["one", "two"] {
         let before = interval();
         ask(&side, key, "SELECT count(*)").expect("answered");
-        assert!(interval() > before, "answered within the interval in which it was asked");
+        assert!(interval() > before, "answered within the interval of the request");
     }
 }

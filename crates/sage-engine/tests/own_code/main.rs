@@ -9,7 +9,7 @@ use std::path::Path;
 use libtest_mimic::{Arguments, Failed, Trial};
 use sage_engine::adapt::{End, Outcome};
 use sage_engine::ingest::Source;
-use sage_engine::{AttemptOutcome, Engine, EngineError, Epsilon, Opened, Places, Principal, RunView};
+use sage_engine::{AttemptOutcome, Engine, EngineError, EngineOptions, Epsilon, Opened, Principal, RunView};
 use tempfile::TempDir;
 
 const STREAM: &str = r#"
@@ -23,7 +23,7 @@ test_share = 0.3
 [policy]
 epsilon = "8"
 delta = "1e-5"
-doors = ["enforced", "declared"]
+access_modes = ["enforced", "attested"]
 
 [access]
 privacy-officer = ["ada"]
@@ -99,17 +99,17 @@ fn engine(folder: &Path) -> Engine {
     engine_with_rows(folder, STREAM, usize::MAX)
 }
 
-fn engine_at(folder: &Path, places: &Places) -> Engine {
-    engine_with_rows_at(folder, places, STREAM, usize::MAX)
+fn engine_at(folder: &Path, options: &EngineOptions) -> Engine {
+    engine_with_rows_at(folder, options, STREAM, usize::MAX)
 }
 
 /// A directory with this stream, in which every `hole`-th row has no x.
 fn engine_with_rows(folder: &Path, stream: &str, hole: usize) -> Engine {
-    engine_with_rows_at(folder, &Places::default(), stream, hole)
+    engine_with_rows_at(folder, &EngineOptions::default(), stream, hole)
 }
 
-fn engine_with_rows_at(folder: &Path, places: &Places, stream: &str, hole: usize) -> Engine {
-    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), places) else { panic!("a new directory") };
+fn engine_with_rows_at(folder: &Path, options: &EngineOptions, stream: &str, hole: usize) -> Engine {
+    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), options) else { panic!("a new directory") };
     engine.create_stream(&principal("ada"), stream).expect("a stream");
     let mut csv = "at,x,y\n".to_owned();
     for index in 0..24_000_usize {
@@ -128,20 +128,20 @@ fn engine_with_rows_at(folder: &Path, places: &Places, stream: &str, hole: usize
 
 /// Submits a program and runs its attempts.
 fn attempt(program: &str) -> (TempDir, Engine, RunView) {
-    attempt_at(program, PIPELINE, &Places::default())
+    attempt_at(program, PIPELINE, &EngineOptions::default())
 }
 
 /// The same with an interpreter and its environment, and rows over Arrow Flight.
 fn attempt_with(program: &str, python: &Path, environment: &Path) -> (TempDir, Engine, RunView) {
-    let places = Places { shown: vec![environment.to_owned()], ..Places::default() };
+    let options = EngineOptions { shown: vec![environment.to_owned()], ..EngineOptions::default() };
     let text = PIPELINE.replace("\"python3\"", &format!("{:?}", python.display().to_string()));
     let text = text.replace("time_limit = \"1m\"", "time_limit = \"5m\"\nrows = \"flight\"");
-    attempt_at(program, &text, &places)
+    attempt_at(program, &text, &options)
 }
 
-fn attempt_at(program: &str, pipeline: &str, places: &Places) -> (TempDir, Engine, RunView) {
+fn attempt_at(program: &str, pipeline: &str, options: &EngineOptions) -> (TempDir, Engine, RunView) {
     let folder = tempfile::tempdir().expect("a directory");
-    let engine = engine_at(folder.path(), places);
+    let engine = engine_at(folder.path(), options);
     let code = folder.path().join("code");
     std::fs::create_dir(&code).expect("a folder");
     std::fs::write(code.join("train.py"), program).expect("a program");
@@ -450,10 +450,10 @@ fn a_baseline_that_rejects_a_row_loses_only_that_row() {
 
 fn own_code_needs_the_attested_mode() {
     let folder = tempfile::tempdir().expect("a directory");
-    let Ok(Opened::Ready(engine)) = Engine::open(&folder.path().join("sage"), &Places::default()) else {
+    let Ok(Opened::Ready(engine)) = Engine::open(&folder.path().join("sage"), &EngineOptions::default()) else {
         panic!("a new directory")
     };
-    let closed = STREAM.replace("doors = [\"enforced\", \"declared\"]", "doors = [\"enforced\"]");
+    let closed = STREAM.replace("access_modes = [\"enforced\", \"attested\"]", "access_modes = [\"enforced\"]");
     engine.create_stream(&principal("ada"), &closed).expect("a stream");
     let refused =
         engine.submit_with(&principal("mia"), PIPELINE, None, 0).expect_err("only the enforced mode is allowed");

@@ -91,9 +91,9 @@ fn only_covered_lanes_are_decoded() {
     bytes[start as usize..(start + length) as usize].fill(0xff);
     std::fs::write(&path, &bytes).expect("written");
     fixture.enter_digest(&path);
-    let asked = query(None, &["number"]);
+    let selected = query(None, &["number"]);
     for (lanes, readable) in [(&[Lane::Train][..], true), (&[Lane::Test], false), (&Lane::BOTH, false)] {
-        let opened = fixture.open(&schema(), (0, 0), lanes, attested_access(), &asked, &Unit::Row);
+        let opened = fixture.open(&schema(), (0, 0), lanes, attested_access(), &selected, &Unit::Row);
         assert_eq!(opened.is_ok(), readable, "{lanes:?}");
         assert!(readable || matches!(opened.err(), Some(ReadError::Malformed { .. } | ReadError::Failed)));
     }
@@ -234,9 +234,9 @@ fn a_malformed_part_is_refused() {
 #[test]
 fn filtered_rows_stay_charged() {
     let mut fixture = four_blocks();
-    let asked = query(Some("value < 50 AND value >= 20"), &["value"]);
+    let selected = query(Some("value < 50 AND value >= 20"), &["value"]);
     let mut session =
-        fixture.open(&schema(), (0, 3), &[Lane::Train], AccessMode::Enforced, &asked, &Unit::Row).expect("opens");
+        fixture.open(&schema(), (0, 3), &[Lane::Train], AccessMode::Enforced, &selected, &Unit::Row).expect("opens");
     let noise = TableNoise::Laplace(Epsilon::cost(crate::yard::COST).expect("a loss"));
     let counts = session.histogram(Lane::Train, 1, noise, |_| Some(0)).expect("covered");
     // 27 rows are left; noise of scale 1/10 moves that by more than 4 once in 10^17.
@@ -292,9 +292,9 @@ fn text_is_read_in_every_form() {
         let rows = RecordBatch::try_new(Arc::new(schema.clone()), vec![texts]).expect("rows");
         let mut fixture = Fixture::new(1);
         fixture.write(0, &rows, &[false; 4]);
-        let asked = query(Some("text = 'one' OR text IS NULL"), &["upper(text)", "text"]);
+        let selected = query(Some("text = 'one' OR text IS NULL"), &["upper(text)", "text"]);
         let record = |record: sage_engine::read::Record<'_>| [0, 1].map(|index| record.text(index).map(str::to_owned));
-        let found = fixture.records(&schema, (0, 0), Lane::Train, &asked, record).expect("reads");
+        let found = fixture.records(&schema, (0, 0), Lane::Train, &selected, record).expect("reads");
         let one = [Some("ONE".to_owned()), Some("one".to_owned())];
         assert_eq!(found, [one.clone(), [None, None], one], "{form}");
     }

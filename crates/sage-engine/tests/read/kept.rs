@@ -53,7 +53,7 @@ fn fixture() -> Fixture {
     fixture
 }
 
-fn asked(filter: Option<&str>) -> Query {
+fn filtered(filter: Option<&str>) -> Query {
     query(filter, &["number % 5", "value", "value / 101"])
 }
 
@@ -83,7 +83,7 @@ const fn secret(number: u8) -> SummaryKey {
 
 impl Fit {
     fn new(with_number: bool) -> Self {
-        Self { query: asked(None), unit: Unit::Row, encoding: encoding(with_number, 100.0), key: secret(5) }
+        Self { query: filtered(None), unit: Unit::Row, encoding: encoding(with_number, 100.0), key: secret(5) }
     }
 
     fn learner(&self) -> AdaSsp {
@@ -219,7 +219,7 @@ fn a_lane_without_summaries_is_read() {
 fn other_computations_read_the_block_again() {
     let fit = Fit::new(true);
     let others = [
-        Fit { query: asked(Some("number % 2 = 0")), ..Fit::new(true) },
+        Fit { query: filtered(Some("number % 2 = 0")), ..Fit::new(true) },
         Fit { query: query(None, &["number % 5", "value + 1", "value / 101"]), ..Fit::new(true) },
         Fit { encoding: encoding(true, 90.0), ..Fit::new(true) },
         Fit::new(false),
@@ -321,7 +321,7 @@ fn a_table_from_cached_summaries_equals_that_from_rows() {
         let groups = group.run(session, Lane::Train, 0.05, value).expect("covered");
         groups.iter().map(|group| [group.count.to_bits(), group.sum.to_bits()]).collect()
     };
-    let query = asked(None);
+    let query = filtered(None);
     let prepared = prepare(&schema(), &query).expect("allowed");
     let tag = tag(&prepared, &query, &Unit::Row, "means by group");
     let keeping = SummaryCacheAccess { sums: &kept, key: &secret(5), tag, gone: &|_| false };

@@ -30,9 +30,9 @@ fn the_green_taxis_of_2023() {
     let schema: Schema = rows.schema().as_ref().clone();
     let mut fixture = Fixture::new(1);
     fixture.write(0, &rows, &vec![false; rows.num_rows()]);
-    let asked = query(Some(FILTER), &COLUMNS);
+    let selected = query(Some(FILTER), &COLUMNS);
     let record = |record: sage_engine::read::Record<'_>| [0, 1, 2].map(|index| record.number(index).unwrap_or(0.0));
-    let found = fixture.records(&schema, (0, 0), Lane::Train, &asked, record).expect("reads");
+    let found = fixture.records(&schema, (0, 0), Lane::Train, &selected, record).expect("reads");
     let sums = [0, 1, 2].map(|index| found.iter().map(|values| values[index]).sum::<f64>());
 
     let expected = plain(&rows);

@@ -28,8 +28,8 @@ fn kept(parts: &[Records<'_>], most: usize, filter: Option<&str>) -> Vec<(String
     for part in parts {
         fixture.write(0, &rows(part), &vec![false; part.len()]);
     }
-    let asked = query(filter, &["value", "rider"]);
-    let read = fixture.declared(&schema(), (0, 0), &asked, &by_user("rider", most)).expect("reads");
+    let selected = query(filter, &["value", "rider"]);
+    let read = fixture.declared(&schema(), (0, 0), &selected, &by_user("rider", most)).expect("reads");
     let mut units = Vec::new();
     for batch in read.lane(Lane::Train) {
         for index in 0..batch.count() {

@@ -125,9 +125,10 @@ impl Fixture {
 
     /// Opens a session on blocks and lanes, in an access mode.
     pub(crate) fn open(
-        &mut self, schema: &Schema, blocks: (u32, u32), lanes: &[Lane], access: AccessMode, asked: &Query, unit: &Unit,
+        &mut self, schema: &Schema, blocks: (u32, u32), lanes: &[Lane], access: AccessMode, selected: &Query,
+        unit: &Unit,
     ) -> Result<Session<Batch>, ReadError> {
-        let prepared = prepare(schema, asked).expect("the query is allowed");
+        let prepared = prepare(schema, selected).expect("the query is allowed");
         let source = self.source();
         let permit = self.permit(blocks, lanes, access);
         open(permit, SecureNoise::new().expect("randomness"), &source, &prepared, unit)
@@ -135,17 +136,17 @@ impl Fixture {
 
     /// The rows of a lane of some blocks, in the attested mode.
     pub(crate) fn declared(
-        &mut self, schema: &Schema, blocks: (u32, u32), asked: &Query, unit: &Unit,
+        &mut self, schema: &Schema, blocks: (u32, u32), selected: &Query, unit: &Unit,
     ) -> Result<AttestedRows<Batch>, ReadError> {
-        let session = self.open(schema, blocks, &Lane::BOTH, attested_access(), asked, unit)?;
+        let session = self.open(schema, blocks, &Lane::BOTH, attested_access(), selected, unit)?;
         Ok(session.into_attested().unwrap_or_else(|_| panic!("the access mode is attested")))
     }
 
     /// Maps every record of a lane by a function.
     pub(crate) fn records<T>(
-        &mut self, schema: &Schema, blocks: (u32, u32), lane: Lane, asked: &Query, each: impl Fn(Record<'_>) -> T,
+        &mut self, schema: &Schema, blocks: (u32, u32), lane: Lane, selected: &Query, each: impl Fn(Record<'_>) -> T,
     ) -> Result<Vec<T>, ReadError> {
-        let rows = self.declared(schema, blocks, asked, &Unit::Row)?;
+        let rows = self.declared(schema, blocks, selected, &Unit::Row)?;
         let mut all = Vec::new();
         for batch in rows.lane(lane) {
             all.extend((0..batch.count()).map(|index| each(batch.row(index).record())));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use sage_engine::generate::{self, TAXI, Taxi};
 use sage_engine::ingest::Source;
 use sage_engine::stream::parse_time;
-use sage_engine::{Engine, Opened, Places, Principal};
+use sage_engine::{Engine, EngineOptions, Opened, Principal};
 use tempfile::TempDir;
 
 pub(crate) fn principal(name: &str) -> Principal {
@@ -89,7 +89,7 @@ statistic = "count"
 
 pub(crate) struct City {
     folder: TempDir,
-    pub(crate) places: Places,
+    pub(crate) options: EngineOptions,
 }
 
 impl City {
@@ -98,7 +98,7 @@ impl City {
         let folder = tempfile::tempdir().expect("a temporary directory");
         let taxi = Taxi::new(rides, "2026-01-01".parse().expect("a day"), 3).expect("rides");
         generate::write(&taxi, &folder.path().join("rides"), None).expect("written");
-        Self { folder, places: Places::default() }
+        Self { folder, options: EngineOptions::default() }
     }
 
     pub(crate) fn path(&self) -> PathBuf {
@@ -106,7 +106,7 @@ impl City {
     }
 
     pub(crate) fn open(&self) -> Engine {
-        match Engine::open(&self.path(), &self.places).expect("a sound directory") {
+        match Engine::open(&self.path(), &self.options).expect("a sound directory") {
             Opened::Ready(engine) => *engine,
             Opened::Fenced(_) => panic!("the directory is not fenced"),
         }

@@ -124,7 +124,7 @@ fn a_model_of_a_longer_window_sums_the_new_blocks_alone() {
 }
 
 fn findings(city: &City) -> Vec<Finding> {
-    Doctor::examine(&city.path(), &city.places).expect("a sound log").findings().to_vec()
+    Doctor::examine(&city.path(), &city.options).expect("a sound log").findings().to_vec()
 }
 
 #[test]
@@ -158,7 +158,7 @@ fn sums_are_deleted_with_their_block_and_the_doctor_finds_those_that_were_left()
     assert_eq!(found.len(), 4, "{found:?}");
     assert!(found.iter().all(|finding| matches!(finding, Finding::Sums(_)) && finding.is_repairable()), "{found:?}");
     assert!(found[0].to_string().contains("--repair removes it"), "{}", found[0]);
-    let rest = Doctor::examine(&city.path(), &city.places).expect("a sound log").repair().expect("repaired");
+    let rest = Doctor::examine(&city.path(), &city.options).expect("a sound log").repair().expect("repaired");
     assert_eq!((rest, findings(&city)), (vec![], vec![]));
     assert!(sums().is_empty());
 }

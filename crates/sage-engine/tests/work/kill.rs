@@ -8,7 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use sage_engine::adapt::{End, Outcome};
 use sage_engine::doctor::Doctor;
-use sage_engine::{AttemptOutcome, Engine, Epsilon, Opened, Places, RunView};
+use sage_engine::{AttemptOutcome, Engine, EngineOptions, Epsilon, Opened, RunView};
 
 use crate::city::{COUNT, City, LINE, NETWORK, SPEED, principal};
 use crate::loops::{describe, pass_hours, spent};
@@ -49,13 +49,13 @@ fn a_charged_attempt_is_performed_as_it_was_charged() {
 }
 
 /// The environment variable that marks the child process.
-const DIRECTORY: &str = "SAGE_WORK_PLACE";
+const DIRECTORY: &str = "SAGE_WORK_DIRECTORY";
 
 /// Not a test by itself: the work of the child processes.
 #[test]
 fn act_as_child() {
     let Some(directory) = std::env::var_os(DIRECTORY) else { return };
-    let Ok(Opened::Ready(engine)) = Engine::open(Path::new(&directory), &Places::default()) else {
+    let Ok(Opened::Ready(engine)) = Engine::open(Path::new(&directory), &EngineOptions::default()) else {
         panic!("a sound directory")
     };
     let sealed = engine.snapshot().expect("a snapshot").stream("taxi").expect("the stream").blocks[1].1 as u64;
@@ -131,7 +131,7 @@ fn the_loop_can_be_killed_at_any_time() {
 
 /// The invariants after every kill.
 fn check(city: &City, seed: u64) {
-    let doctor = Doctor::examine(&city.path(), &city.places).expect("a sound log");
+    let doctor = Doctor::examine(&city.path(), &city.options).expect("a sound log");
     let left: Vec<String> = doctor.repair().expect("repaired").iter().map(ToString::to_string).collect();
     assert!(left.is_empty(), "seed {seed}: {left:?}");
     let engine = city.open();

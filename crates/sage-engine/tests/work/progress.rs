@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sage_engine::adapt::{End, Limit, Outcome};
 use sage_engine::run::Stage;
-use sage_engine::{AttemptLimits, AttemptOutcome, Engine, EngineError, Epsilon, Places, ProgressView};
+use sage_engine::{AttemptLimits, AttemptOutcome, Engine, EngineError, EngineOptions, Epsilon, ProgressView};
 
 use crate::city::{City, LINE, NETWORK, SPEED, principal};
 use crate::loops::{describe, spent};
@@ -70,7 +70,7 @@ fn progress_reveals_nothing_about_rows() {
 fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     let mut city = City::new(40_000);
     let time = Some(Duration::from_micros(100));
-    city.places = Places { limits: AttemptLimits { time, memory_bytes: None }, ..Places::default() };
+    city.options = EngineOptions { limits: AttemptLimits { time, memory_bytes: None }, ..EngineOptions::default() };
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
     // The number of its rows is not public, so there is no estimate.
@@ -93,7 +93,7 @@ fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
 #[test]
 fn an_attempt_ends_at_an_interval() {
     let mut city = City::new(20_000);
-    city.places = Places { interval: Some(Duration::from_secs(2)), ..Places::default() };
+    city.options = EngineOptions { interval: Some(Duration::from_secs(2)), ..EngineOptions::default() };
     let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");
@@ -110,7 +110,7 @@ fn an_attempt_ends_at_an_interval() {
 #[test]
 fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     let mut city = City::new(20_000);
-    city.places = Places { interval: Some(Duration::from_secs(4)), ..Places::default() };
+    city.options = EngineOptions { interval: Some(Duration::from_secs(4)), ..EngineOptions::default() };
     let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");

@@ -7,7 +7,7 @@ use std::process::Command;
 use sage_engine::adapt::Outcome;
 use sage_engine::ingest::Source;
 use sage_engine::stream::parse_time;
-use sage_engine::{Engine, Epsilon, Opened, Places};
+use sage_engine::{Engine, EngineOptions, Epsilon, Opened};
 
 use crate::city::principal;
 use crate::loops::describe;
@@ -50,7 +50,9 @@ fn a_year_of_rides_is_learned_from_as_it_passes() {
     };
     let folder = tempfile::tempdir().expect("a directory");
     let directory = folder.path().join("sage");
-    let Ok(Opened::Ready(engine)) = Engine::open(&directory, &Places::default()) else { panic!("a new directory") };
+    let Ok(Opened::Ready(engine)) = Engine::open(&directory, &EngineOptions::default()) else {
+        panic!("a new directory")
+    };
     engine.create_stream(&principal("ada"), &stream()).expect("a stream");
     let rows = Source::path(PathBuf::from(data).join("taxi_green_2023.parquet"));
     engine.ingest(&principal("dan"), "taxi-green", "2023", rows).expect("a batch");

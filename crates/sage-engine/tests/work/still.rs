@@ -2,7 +2,7 @@
 
 use sage_engine::adapt::{End, Outcome};
 use sage_engine::allocate::{Scheduler, Unlock};
-use sage_engine::{Engine, Places};
+use sage_engine::{Engine, EngineOptions};
 
 use crate::city::{COUNT, City, SPEED, principal};
 use crate::loops::{HOUR, describe};
@@ -156,7 +156,7 @@ fn the_loop_knows_the_ceiling_over_all_contexts() {
 fn a_lone_run_does_not_wait_for_other_askers() {
     for scheduler in [Scheduler::DominantShare(Unlock::ByAskers(10)), Scheduler::Pack(Unlock::ByAskers(10))] {
         let mut city = City::new(20_000);
-        city.places = Places { scheduler, ..Places::default() };
+        city.options = EngineOptions { scheduler, ..EngineOptions::default() };
         let engine = city.with_rides("4");
         city.seal_before(&engine, "2026-01-01T02:00");
         let text = count("lone", "", "[budget]\nepsilon0 = \"3\"\n");

@@ -6,7 +6,7 @@ use std::path::Path;
 use sage_engine::adapt::{End, Outcome};
 use sage_engine::generate::TAXI;
 use sage_engine::ingest::Source;
-use sage_engine::{Engine, Epsilon, Opened, Places};
+use sage_engine::{Engine, EngineOptions, Epsilon, Opened};
 
 use crate::city::{COUNT, City, SPEED, principal};
 use crate::loops::{describe, pass_hours, spent};
@@ -14,7 +14,7 @@ use crate::loops::{describe, pass_hours, spent};
 /// A directory with a stream of this file and the rows of a CSV.
 pub(crate) fn with_rows(folder: &Path, file: &str, stream: &str, csv: &str) -> Engine {
     // The stream does not grow, and equal shares are too small for every run: the rest is lent.
-    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &Places::default()) else {
+    let Ok(Opened::Ready(engine)) = Engine::open(&folder.join("sage"), &EngineOptions::default()) else {
         panic!("a new directory")
     };
     engine.create_stream(&principal("ada"), file).expect("a stream");
@@ -31,7 +31,7 @@ pub(crate) fn with_rows(folder: &Path, file: &str, stream: &str, csv: &str) -> E
 fn two_teams_have_their_own_ceilings_and_one_together() {
     let city = City::new(60_000);
     let contexts = r#"
-doors = ["enforced"]
+access_modes = ["enforced"]
 
 [[policy.contexts]]
 name = "rides"

@@ -2,7 +2,7 @@
 
 use sage_engine::adapt::Outcome;
 use sage_engine::allocate::{Scheduler, Unlock};
-use sage_engine::{Engine, Places};
+use sage_engine::{Engine, EngineOptions};
 
 use crate::city::{COUNT, City, SPEED, principal};
 use crate::loops::HOUR;
@@ -92,7 +92,7 @@ fn time_lets_pipelines_begin_where_it_unlocks() {
     // A first attempt needs a 64th, which four hours unlock.
     let scheduler = Scheduler::DominantShare(Unlock::OverTime(256 * HOUR));
     let mut city = City::new(30_000);
-    city.places = Places { scheduler, ..Places::default() };
+    city.options = EngineOptions { scheduler, ..EngineOptions::default() };
     let engine = city.with_rides("4");
     engine.submit_at(&principal("mia"), COUNT, 0).expect("submitted");
     let attempts = |engine: &Engine| engine.run(1).expect("a run").attempts.len();

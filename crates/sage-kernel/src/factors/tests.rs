@@ -16,7 +16,7 @@ fn square(entries: &[i16]) -> u128 {
     entries.iter().map(|&entry| u128::from(entry.unsigned_abs()).pow(2)).sum()
 }
 
-/// The length that is checked is the one of the integers that are summed: all inputs, an entry for each place that is
+/// The length that is checked is the one of the integers that are summed: all inputs, an entry for each column that is
 /// named and one for the bias, times all errors.
 #[test]
 fn the_checked_length_is_that_of_the_integers() {
@@ -91,11 +91,11 @@ fn wrong_rows_count_as_zero() {
         (fine.0, [3, 5], fine.2),
         (fine.0, fine.1, [0.0, f32::NEG_INFINITY, 0.0]),
     ];
-    let (mut room, mut factors) = (Vec::new(), Vec::new());
+    let (mut buffer, mut factors) = (Vec::new(), Vec::new());
     for bad in wrong {
         for order in [[fine, bad, fine], [bad, fine, bad]] {
             for (step, rows) in [[fine; 3], order].into_iter().enumerate() {
-                let sized = quantise(&layers, 3, 1.0, 1, &mut room, &mut factors, |range, layers| {
+                let sized = quantise(&layers, 3, 1.0, 1, &mut buffer, &mut factors, |range, layers| {
                     for (at, row) in range.enumerate() {
                         layers[0].values[2 * at..][..2].copy_from_slice(&rows[row].0);
                         layers[0].errors[2 * at..][..2].copy_from_slice(&rows[row].2[..2]);

@@ -48,7 +48,7 @@ fn gaussian_matches_reference() {
 }
 
 #[test]
-fn normal_law_is_accurate_into_the_tail() {
+fn normal_distribution_is_accurate_into_the_tail() {
     // High-precision values of ln Phi.
     for (x, exact) in [
         (0.0, -std::f64::consts::LN_2),

@@ -288,7 +288,7 @@ fn attack(loss_ceiling: f64, delta_ceiling: f64, rho: f64, caps: &[(f64, f64)]) 
     total / delta_ceiling
 }
 
-/// The most a two-point mechanism within `room` at the order can break (`missing`, 0).
+/// The most a two-point mechanism within `slack` at the order can break (`missing`, 0).
 fn second_step(missing: f64, order: f64, slack: f64) -> f64 {
     if slack <= 0.0 {
         return 0.0;

@@ -432,7 +432,7 @@ impl World {
             assert_eq!((short.ledger(), short.head()), (self.gate.ledger(), self.gate.head()));
             self.gate = short;
         }
-        // Grants in memory are gone; what was started stays charged, what was not can be asked for again.
+        // Grants in memory are gone; what was started stays charged, what was not can be requested again.
         self.held.clear();
         self.running.clear();
         let running: Vec<GrantId> = self.gate.ledger().running().collect();

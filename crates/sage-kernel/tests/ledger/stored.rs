@@ -510,7 +510,7 @@ fn amounts(filter: &Filter, part: Mechanism) -> Amounts {
     filter.price(&cost, Lane::Train, &Blocks::range(0, 0).expect("a block")).expect("a price")
 }
 
-/// Every cap, every amount spent and every amount asked for up to three units: admission is the comparison of sums, for
+/// Every cap, every amount spent and every amount requested up to three units: admission is the comparison of sums, for
 /// required numbers and for alternatives.
 #[test]
 fn admission_is_right_for_every_small_number() {

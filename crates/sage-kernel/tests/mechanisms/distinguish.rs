@@ -261,7 +261,7 @@ fn answer_cases(cases: &mut Vec<Case>) {
 
 /// One active column of two, and the constant feature.
 const ONE_HOT: OneHotBounds = OneHotBounds { active: 1, columns: 2, label_size: 1.0 };
-/// Rows that name nothing. Where each names a place, the features of any rows depend on each other, and the
+/// Rows that name nothing. Where each names a column, the features of any rows depend on each other, and the
 /// smallest eigenvalue is zero for all of them.
 const NO_COLUMNS: OneHotBounds = OneHotBounds { active: 0, columns: 0, label_size: 1.0 };
 
@@ -274,7 +274,7 @@ fn one_hot_moments_of(session: &Seeded, bounds: OneHotBounds) -> sage_kernel::Mo
     moments.expect("granted")
 }
 
-fn place_cases(cases: &mut Vec<Case>) {
+fn one_hot_cases(cases: &mut Vec<Case>) {
     for sigma in ["0.5", "1", "1.4"] {
         let multiplier = sigma_of(sigma);
         let width: f64 = sigma.parse().expect("a number");
@@ -495,7 +495,7 @@ fn cases() -> Vec<Case> {
     gaussian_table_cases(&mut cases);
     triple_cases(&mut cases);
     answer_cases(&mut cases);
-    place_cases(&mut cases);
+    one_hot_cases(&mut cases);
     vector_cases(&mut cases);
     loss_cases(&mut cases);
     gradient_cases(&mut cases);

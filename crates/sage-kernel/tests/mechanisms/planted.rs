@@ -259,7 +259,7 @@ fn planted_sizes() -> Vec<Planted> {
 }
 
 #[test]
-fn planted_bugs_are_told_apart() {
+fn planted_bugs_are_distinguished() {
     let seed = run_seed("planted");
     let mut missed = Vec::new();
     for (index, bug) in planted().iter().enumerate() {

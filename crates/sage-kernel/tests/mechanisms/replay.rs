@@ -43,8 +43,8 @@ fn key_of(row: &[f64]) -> Option<u32> {
 
 fn backward(sample: &Sample<'_, TestRows>, layers: &mut [LayerRows]) {
     layers.iter_mut().for_each(LayerRows::clear);
-    for place in 0..sample.count() {
-        let row = sample.row(place);
+    for index in 0..sample.count() {
+        let row = sample.row(index);
         layers[0].values.extend(row[2..5].iter().map(|&value| value as f32));
         layers[0].errors.extend([row[1] as f32, row[5] as f32]);
         let key = key_of(row).unwrap_or(9);
@@ -165,13 +165,13 @@ fn run(yard: &mut Yard, batches: Vec<Vec<Vec<f64>>>, seed: u64) -> Released {
 
 /// Holds the difference of two runs against the sensitivities.
 fn check(name: &str, without: &Released, with: &Released) {
-    for (place, ((bound, one), (_, other))) in without.tables.iter().zip(&with.tables).enumerate() {
+    for (index, ((bound, one), (_, other))) in without.tables.iter().zip(&with.tables).enumerate() {
         let moved: i128 = one.iter().zip(other).map(|(one, other)| (one - other).abs()).sum();
-        assert!(moved <= *bound, "{name}: table {place} moved by {moved}, claimed {bound}");
+        assert!(moved <= *bound, "{name}: table {index} moved by {moved}, claimed {bound}");
     }
-    for (place, ((bound, one), (_, other))) in without.vectors.iter().zip(&with.vectors).enumerate() {
+    for (index, ((bound, one), (_, other))) in without.vectors.iter().zip(&with.vectors).enumerate() {
         let square: f64 = one.iter().zip(other).map(|(one, other)| ((one - other) as f64).powi(2)).sum();
-        assert!(square.sqrt() <= *bound, "{name}: vector {place} moved by {}, claimed {bound}", square.sqrt());
+        assert!(square.sqrt() <= *bound, "{name}: vector {index} moved by {}, claimed {bound}", square.sqrt());
     }
     // Released in single precision, so each number may be off by half a unit in its last place.
     let numbers = || without.gradient.iter().zip(&with.gradient);
@@ -245,8 +245,8 @@ fn order_and_batches_do_not_matter() {
     for case in 0..size(300, 10_000) {
         let mut rows: Vec<Vec<f64>> = (0..dice.below(40)).map(|_| random_row(&mut dice)).collect();
         let first = run(&mut yard, vec![rows.clone()], case as u64);
-        for place in (1..rows.len()).rev() {
-            rows.swap(place, dice.below(place + 1));
+        for index in (1..rows.len()).rev() {
+            rows.swap(index, dice.below(index + 1));
         }
         let mut batches = vec![Vec::new()];
         for row in rows {

@@ -676,8 +676,8 @@ fn moments_equal_other_methods() {
 
 /// One-hot rows give the same moments as the same rows written as dense vectors.
 #[test]
-fn places_equal_the_rows_they_stand_for() {
-    let seed = run_seed("places");
+fn one_hot_indices_equal_the_rows_they_stand_for() {
+    let seed = run_seed("one-hot");
     let (mut dice, mut yard) = (Dice::new(seed), Yard::new());
     let sigma = sigma_of("1");
     for columns in [6u32, 40] {

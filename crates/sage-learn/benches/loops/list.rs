@@ -67,7 +67,7 @@ pub(crate) const LOOPS: &[Loop] = &[
     Loop { name: "step_sparse", prepare: || step(taxi()) },
     // kernel: noise/rounded, moments, vector; sage-learn: linear.
     Loop { name: "noise", prepare: noise },
-    Loop { name: "linear_places", prepare: || linear(Layout { numbers: 0, active: 10, columns: 60 }) },
+    Loop { name: "linear_one_hot", prepare: || linear(Layout { numbers: 0, active: 10, columns: 60 }) },
     Loop { name: "linear_numbers", prepare: || linear(Layout { numbers: 24, active: 0, columns: 0 }) },
     Loop { name: "vector", prepare: vector },
 ];

@@ -44,8 +44,8 @@ fn main() {
             println!("{}", InstructionSet::current().name());
         }
         _ => {
-            let asked = |name: &str| words.is_empty() || words.contains(&name);
-            for one in LOOPS.iter().filter(|one| asked(one.name)) {
+            let wanted = |name: &str| words.is_empty() || words.contains(&name);
+            for one in LOOPS.iter().filter(|one| wanted(one.name)) {
                 let (name, time) = (one.name, microseconds(one));
                 println!(r#"{{"name": "loop_{name}", "ours": {time:?}, "unit": "us"}}"#);
             }

@@ -178,7 +178,7 @@ fn sentence(report: &CanaryReport) -> String {
             100.0 * report.confidence
         ),
         Verdict::Violated => format!(
-            "VIOLATED: {runs} runs with a planted row and {runs} without it can be told apart better than epsilon \
+            "VIOLATED: {runs} runs with a planted row and {runs} without it can be distinguished better than epsilon \
              {epsilon} at delta {delta} allows; epsilon is at least {shown} (confidence {:.0} %). The chance that this \
              alarm is false is at most {:e}.",
             100.0 * report.confidence,

@@ -8,17 +8,17 @@
 /// The greatest prime below 2²⁶: products of two numbers below it are exact in `f64`.
 pub const PRIME: u64 = 67_108_859;
 
-/// The seed of [`integer_place`].
+/// The seed of [`integer_index`].
 pub const INTEGER_SEED: u64 = 0;
 
 /// The index of a whole number of at most 2⁵³, either sign: [`hash`] by [`INTEGER_SEED`].
-pub fn integer_place(value: i64, count: u32) -> Option<u32> {
+pub fn integer_index(value: i64, count: u32) -> Option<u32> {
     let small = value.unsigned_abs() <= 1 << 53;
     small.then(|| hash(value as f64, INTEGER_SEED, count)).flatten()
 }
 
 /// The index of a text: FNV-1a with 64 bits over its UTF-8 bytes, modulo the number of indices.
-pub fn text_place(text: &str, count: u32) -> u32 {
+pub fn text_index(text: &str, count: u32) -> u32 {
     let hash = text
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01b3));

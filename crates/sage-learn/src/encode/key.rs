@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::encoding::{EncodingError, Source};
-use super::hash::{integer_place, text_place};
+use super::hash::{integer_index, text_index};
 use super::scale::present;
 
 /// The most categories of a key: the size limit of a table of the kernel; all indices are exact in `f32`.
@@ -28,9 +28,9 @@ pub enum KeyKind {
     /// A bucket between edges: below the first, from each up to the next, from the last on. A missing number
     /// (null, NaN or infinite) has the last index.
     Bucket(Vec<f64>),
-    /// The hash of a whole number by [`integer_place`] into this many indices, and one more for other values.
+    /// The hash of a whole number by [`integer_index`] into this many indices, and one more for other values.
     HashInteger(u32),
-    /// The hash of a text by [`text_place`] into this many indices, and one more for other values.
+    /// The hash of a text by [`text_index`] into this many indices, and one more for other values.
     HashText(u32),
 }
 
@@ -94,8 +94,8 @@ impl Key {
                 .number(self.column)
                 .and_then(present)
                 .map(|number| edges.partition_point(|edge| *edge <= number) as u32),
-            KeyKind::HashInteger(count) => row.integer(self.column).and_then(|integer| integer_place(integer, *count)),
-            KeyKind::HashText(count) => row.text(self.column).map(|text| text_place(text, *count)),
+            KeyKind::HashInteger(count) => row.integer(self.column).and_then(|integer| integer_index(integer, *count)),
+            KeyKind::HashText(count) => row.text(self.column).map(|text| text_index(text, *count)),
         };
         found.unwrap_or(prepared.categories - 1)
     }

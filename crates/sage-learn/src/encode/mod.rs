@@ -14,7 +14,7 @@ mod scale;
 
 pub use cells::Cells;
 pub use encoding::{Encoding, EncodingError, Field, FieldKind, Join, Label, LabelKind, Mean, Source, Stated};
-pub use hash::{INTEGER_SEED, hash, integer_place, text_place};
+pub use hash::{INTEGER_SEED, hash, integer_index, text_index};
 pub use hash::{PRIME, hash_key, hash_with};
 pub use key::{Categories, Key, KeyKind};
 pub use rows::{Encoded, Example, Layout};

@@ -6,7 +6,7 @@ use proptest::prelude::{Strategy, any, prop, prop_oneof, proptest};
 use sage_kernel::Rows;
 use sage_learn::encode::{
     Categories, Encoding, EncodingError, Field, FieldKind, Join, Key, KeyKind, Label, LabelKind, Mean, Scale, Source,
-    Span, Stated, integer_place, text_place,
+    Span, Stated, integer_index, text_index,
 };
 
 /// One value of a row.
@@ -91,15 +91,15 @@ fn every_field_has_its_index() {
     assert_eq!((layout.numbers, layout.active, layout.columns), (2, 4, 37));
     let (numbers, indices, label) =
         encoded(vec![Value::Number(7.5), text("bus"), Value::Integer(5), Value::Number(1.5)]);
-    assert_eq!(numbers, [0.5, integer_place(5, 7).expect("small") as f32]);
-    assert_eq!(indices, [1, 4 + 3, 9 + text_place("bus", 11), 21 + 4 + 2]);
+    assert_eq!(numbers, [0.5, integer_index(5, 7).expect("small") as f32]);
+    assert_eq!(indices, [1, 4 + 3, 9 + text_index("bus", 11), 21 + 4 + 2]);
     assert!((label - 1.5).abs() < 1e-9);
     let (numbers, indices, label) = encoded(vec![Value::Null, Value::Null, Value::Null, Value::Number(-9.0)]);
     assert_eq!(numbers, [0.0, 7.0]);
     assert_eq!(indices, [3, 4 + 4, 9 + 11, 21 + 15]);
     assert!((label + 2.0).abs() < 1e-9, "a label is clipped to its bounds");
     let (_, indices, label) = encoded(vec![Value::Number(-1.0), text("Bus"), Value::Integer(9), Value::Number(9.0)]);
-    assert_eq!(indices, [3, 4 + 1, 9 + text_place("Bus", 11), 21 + 12]);
+    assert_eq!(indices, [3, 4 + 1, 9 + text_index("Bus", 11), 21 + 12]);
     assert!((label - 5.0).abs() < 1e-9);
 }
 
@@ -169,8 +169,8 @@ const HASH_KEY: [i128; 3] = [1_843_378, 44_564_083, 43_317_574];
 /// Computed independently; hashes must never change, since bundles contain them.
 #[test]
 fn hashes_never_change() {
-    assert_eq!(text_place("", u32::MAX), (0xcbf2_9ce4_8422_2325_u64 % u64::from(u32::MAX)) as u32);
-    assert_eq!(text_place("foobar", u32::MAX), (0x8594_4171_f739_67e8_u64 % u64::from(u32::MAX)) as u32);
+    assert_eq!(text_index("", u32::MAX), (0xcbf2_9ce4_8422_2325_u64 % u64::from(u32::MAX)) as u32);
+    assert_eq!(text_index("foobar", u32::MAX), (0x8594_4171_f739_67e8_u64 % u64::from(u32::MAX)) as u32);
     // SplitMix64 from 0, each word modulo 67108858 and one more.
     let by_hand = |value: i128| {
         let [a, b, c] = HASH_KEY;
@@ -178,19 +178,19 @@ fn hashes_never_change() {
         ((a * low + b * high + c) % 67_108_859 % 1000) as u32
     };
     for value in [0, 1, -1, 17, 2_147_483_647, -2_147_483_648, 1 << 53, -(1 << 53)] {
-        assert_eq!(integer_place(value, 1000), Some(by_hand(i128::from(value))), "{value}");
+        assert_eq!(integer_index(value, 1000), Some(by_hand(i128::from(value))), "{value}");
     }
-    assert_eq!([i64::MAX, i64::MIN, (1 << 53) + 1].map(|large| integer_place(large, 1000)), [None; 3]);
-    assert_eq!((integer_place(3, 0), text_place("a", 0)), (None, 0));
+    assert_eq!([i64::MAX, i64::MIN, (1 << 53) + 1].map(|large| integer_index(large, 1000)), [None; 3]);
+    assert_eq!((integer_index(3, 0), text_index("a", 0)), (None, 0));
 }
 
 #[test]
 fn hashes_spread() {
     let mut seen = [0u32; 16];
-    (0..16_000).for_each(|value| seen[integer_place(value * 1000, 16).expect("small") as usize] += 1);
+    (0..16_000).for_each(|value| seen[integer_index(value * 1000, 16).expect("small") as usize] += 1);
     assert!(seen.iter().all(|&count| (700..1300).contains(&count)), "{seen:?}");
     let mut seen = [0u32; 16];
-    (0..16_000).for_each(|value| seen[text_place(&value.to_string(), 16) as usize] += 1);
+    (0..16_000).for_each(|value| seen[text_index(&value.to_string(), 16) as usize] += 1);
     assert!(seen.iter().all(|&count| (700..1300).contains(&count)), "{seen:?}");
 }
 

@@ -13,7 +13,7 @@ const LAYOUT: Layout = Layout { numbers: 1, active: 3, columns: 71 };
 /// Rows whose label depends on the three categories and the number, and the prediction of the true model for each.
 fn synthetic(loss: Loss, count: usize, dice: &mut Dice) -> (Encoded, Vec<f64>) {
     let effects: Vec<f64> = (0..LAYOUT.columns).map(|_| dice.signed()).collect();
-    let (mut numbers, mut places, mut labels, mut truth) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
+    let (mut numbers, mut indices, mut labels, mut truth) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     for _ in 0..count {
         let number = dice.signed();
         let (mut score, mut first) = (number, 0);
@@ -21,7 +21,7 @@ fn synthetic(loss: Loss, count: usize, dice: &mut Dice) -> (Encoded, Vec<f64>) {
             // Low indices are more frequent.
             let index = first + dice.below(categories).min(dice.below(categories));
             score += effects[index as usize];
-            places.push(index);
+            indices.push(index);
             first += categories;
         }
         numbers.push(number as f32);
@@ -38,7 +38,7 @@ fn synthetic(loss: Loss, count: usize, dice: &mut Dice) -> (Encoded, Vec<f64>) {
         labels.push(label as f32);
         truth.push(best);
     }
-    (Encoded::from_parts(LAYOUT, numbers, places, labels).expect("rows that fit"), truth)
+    (Encoded::from_parts(LAYOUT, numbers, indices, labels).expect("rows that fit"), truth)
 }
 
 fn mean_loss(loss: Loss, rows: &Encoded, predicted: impl Fn(usize) -> f64) -> f64 {

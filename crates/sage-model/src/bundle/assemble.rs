@@ -4,10 +4,10 @@
 //! and a graph does not (a hash of text, a list of hundreds of non-consecutive integers) is refused before anything is
 //! charged: [`fields`] needs no model.
 
+use super::category_index::CategoryIndex;
 use super::graph::{
     Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights, refused,
 };
-use super::place::Place;
 use crate::formula::{
     Case, Column, Comparison, Domain, Formula, Keys, Kind, Lookup, Missing, Schema, SchemaRefusal, Table, TableColumn,
 };
@@ -58,8 +58,8 @@ pub fn fields(columns: &[Column], sources: &[Feature], encoding: &Encoding) -> R
                 let feature = builder.indicator(*column)?;
                 Field::Number(Scaled { feature, low: 0.0, high: 1.0, shift: 0.0, factor: 1.0, missing: Some(1.0) })
             }
-            FieldKind::Category(key) => Field::Place(builder.category(&field.name, key)?),
-            FieldKind::Cross(one, other) => Field::Place(Place::Cross(vec![
+            FieldKind::Category(key) => Field::OneHot(builder.category(&field.name, key)?),
+            FieldKind::Cross(one, other) => Field::OneHot(CategoryIndex::Cross(vec![
                 builder.category(&field.name, one)?,
                 builder.category(&field.name, other)?,
             ])),
@@ -137,22 +137,24 @@ impl GraphBuilder<'_> {
         feature.name
     }
 
-    fn category(&mut self, field: &str, key: &Key) -> Result<Place, GraphRefusal> {
+    fn category(&mut self, field: &str, key: &Key) -> Result<CategoryIndex, GraphRefusal> {
         let feature = self.source(key.column)?;
         let otherwise = key.categories() - 1;
         Ok(match &key.kind {
             KeyKind::OneOf(Categories::Texts(categories)) => {
-                Place::Category { feature, categories: categories.clone(), otherwise }
+                CategoryIndex::Category { feature, categories: categories.clone(), otherwise }
             }
             KeyKind::OneOf(Categories::Integers(integers)) => match consecutive(integers) {
-                Some(first) => Place::Index { feature, first, count: otherwise, otherwise },
+                Some(first) => CategoryIndex::Index { feature, first, count: otherwise, otherwise },
                 None => {
                     let feature = self.listed(field, key.column, integers)?;
-                    Place::Index { feature, first: 0, count: otherwise, otherwise }
+                    CategoryIndex::Index { feature, first: 0, count: otherwise, otherwise }
                 }
             },
-            KeyKind::Bucket(edges) => Place::Bucket { feature, edges: edges.clone(), otherwise },
-            KeyKind::HashInteger(count) => Place::Hash { feature, seed: INTEGER_SEED, count: *count, otherwise },
+            KeyKind::Bucket(edges) => CategoryIndex::Bucket { feature, edges: edges.clone(), otherwise },
+            KeyKind::HashInteger(count) => {
+                CategoryIndex::Hash { feature, seed: INTEGER_SEED, count: *count, otherwise }
+            }
             KeyKind::HashText(_) => return Err(refused(field, "a graph cannot hash text; list its categories")),
         })
     }
@@ -262,8 +264,8 @@ fn unscaled(number: f32, scale: &Scale) -> f64 {
 }
 
 fn embed(field: &mut Field, width: u32) {
-    if let Field::Place(place) = field {
-        *field = Field::Embedded { place: place.clone(), width };
+    if let Field::OneHot(category) = field {
+        *field = Field::Embedded { category: category.clone(), width };
     }
 }
 

@@ -86,7 +86,7 @@ pub(super) fn write(card: &Card, graph: &Graph) -> String {
     line(format!("| stream | {} |\n| blocks | {blocks} |", plain(&card.stream)));
     line(format!("| ε, δ | {}, {} |", plain(&card.epsilon), plain(&card.delta)));
     line(format!("| one unit is | {} |\n| filter | {} |", plain(&card.unit), plain(&card.filter)));
-    line(format!("| door | {} |\n| attempts | {} |", card.access.name(), card.attempts));
+    line(format!("| access mode | {} |\n| attempts | {} |", card.access.name(), card.attempts));
     line(
         "\nThe budget is that of this model alone. What others learned from the same blocks is in the ledger.\n"
             .to_owned(),
@@ -133,10 +133,12 @@ fn front_matter(page: &mut String, card: &Card, graph: &Graph) {
     };
     let fields = &graph.outline().fields;
     let numbers = fields.iter().filter(|field| matches!(field, Field::Number(_) | Field::Plain(_))).count();
-    let bounds: Vec<serde_json::Value> = graph.outline().schema.columns().iter().map(declared).collect();
+    let bounds: Vec<DeclaredBounds<'_>> = graph.outline().schema.columns().iter().map(DeclaredBounds::new).collect();
+    // Values with texts as keys always convert.
+    let bounds = serde_json::to_value(bounds).unwrap_or_default();
     let tables: Vec<&str> = graph.outline().schema.tables().iter().map(|table| table.name.as_str()).collect();
     entry("---\nlibrary_name", "onnx".into());
-    entry("tags", serde_json::json!(["differential-privacy", "sage"]));
+    entry("tags", vec!["differential-privacy", "sage"].into());
     entry("model_name", card.name.clone().into());
     entry("intended_use", card.intended_use.clone().into());
     entry("stream", card.stream.clone().into());
@@ -145,21 +147,31 @@ fn front_matter(page: &mut String, card: &Card, graph: &Graph) {
     entry("delta", card.delta.clone().into());
     entry("privacy_unit", card.unit.clone().into());
     entry("filter", card.filter.clone().into());
-    entry("door", card.access.name().into());
+    entry("access_mode", card.access.name().into());
     let claim = card.validation.as_ref();
     entry("validator", claim.map(|claim| claim.validator.clone()).into());
     entry("target", claim.map(|claim| claim.target.clone()).into());
     entry("confidence", claim.map(|claim| claim.confidence.clone()).into());
     entry("attempts", card.attempts.into());
-    entry("declared_bounds", bounds.into());
+    entry("declared_bounds", bounds);
     entry("private_features", tables.into());
     entry("number_fields", numbers.into());
-    entry("place_fields", (fields.len() - numbers).into());
+    entry("one_hot_fields", (fields.len() - numbers).into());
     page.push_str("---\n\n");
 }
 
-fn declared(column: &Column) -> serde_json::Value {
-    serde_json::json!({"column": column.name, "domain": column.domain, "missing": column.missing})
+/// The type and the declared bounds of a column, as the front matter lists them.
+#[derive(Serialize)]
+struct DeclaredBounds<'graph> {
+    column: &'graph str,
+    domain: &'graph Domain,
+    missing: Missing,
+}
+
+impl<'graph> DeclaredBounds<'graph> {
+    fn new(column: &'graph Column) -> Self {
+        Self { column: &column.name, domain: &column.domain, missing: column.missing }
+    }
 }
 
 fn described(column: &Column) -> (&'static str, String) {

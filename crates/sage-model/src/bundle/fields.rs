@@ -1,7 +1,7 @@
 //! Writes fields as ONNX nodes: from features to numbers and category indices.
 
+use super::category_index::CategoryIndex;
 use super::graph::{Field, Outline, Scaled};
-use super::place::Place;
 use crate::formula::proto::DataType;
 use crate::formula::{Formula, Kind, Lowered, Lowering, Schema, Tensor};
 use sage_learn::encode::{PRIME, hash_key};
@@ -98,14 +98,14 @@ impl<'a> Fields<'a> {
         match field {
             Field::Number(scaled) => self.scaled(scaled),
             Field::Plain(feature) => self.plain(feature),
-            Field::Place(place) | Field::Embedded { place, .. } => self.category(place),
+            Field::OneHot(category) | Field::Embedded { category, .. } => self.category(category),
         }
     }
 
     /// A categorical field: the index of each row's category, as a whole number in an `f64`.
-    pub(super) fn category(&mut self, place: &Place) -> Tensor {
-        match place {
-            Place::Category { feature, categories, otherwise } => {
+    pub(super) fn category(&mut self, category: &CategoryIndex) -> Tensor {
+        match category {
+            CategoryIndex::Category { feature, categories, otherwise } => {
                 let outline = self.outline;
                 let formula = outline.feature(feature).map_or(&Formula::Null, |feature| &feature.formula);
                 let text = self.lowering.text(formula);
@@ -114,19 +114,19 @@ impl<'a> Fields<'a> {
                 let listed = self.node("GreaterOrEqual", &[&found, &zero]);
                 self.otherwise(&found, &listed, text.null, *otherwise)
             }
-            Place::Index { feature, first, count, otherwise } => {
+            CategoryIndex::Index { feature, first, count, otherwise } => {
                 let (feature, first) = (self.feature(feature), self.number(*first as f64));
                 let found = self.node("Sub", &[&feature.value, &first]);
                 let (inside, _) = self.lowering.checked_index(&found, *count as usize);
                 self.otherwise(&found, &inside, feature.null, *otherwise)
             }
-            Place::Bucket { feature, edges, otherwise } => {
+            CategoryIndex::Bucket { feature, edges, otherwise } => {
                 let feature = self.feature(feature);
                 let found = self.bucket(&feature.value, edges);
                 let number = self.node("Equal", &[&feature.value, &feature.value]);
                 self.otherwise(&found, &number, feature.null, *otherwise)
             }
-            Place::Hash { feature, seed, count, otherwise } => {
+            CategoryIndex::Hash { feature, seed, count, otherwise } => {
                 let feature = self.feature(feature);
                 let (size, limit) = (self.node("Abs", &[&feature.value]), self.number(9_007_199_254_740_992.0));
                 let floor = self.node("Floor", &[&feature.value]);
@@ -136,8 +136,8 @@ impl<'a> Fields<'a> {
                 let found = self.hash(&feature.value, *seed, *count);
                 self.otherwise(&found, &good, feature.null, *otherwise)
             }
-            Place::Cross(parts) => self.cross(parts),
-            Place::Folded { of, seed, count } => {
+            CategoryIndex::Cross(parts) => self.cross(parts),
+            CategoryIndex::Folded { of, seed, count } => {
                 let of = self.category(of);
                 self.hash(&of, *seed, *count)
             }
@@ -168,14 +168,14 @@ impl<'a> Fields<'a> {
         self.lowering.nodes.cast(&count, DataType::Double)
     }
 
-    fn cross(&mut self, parts: &[Place]) -> Tensor {
+    fn cross(&mut self, parts: &[CategoryIndex]) -> Tensor {
         let mut joined: Option<Tensor> = None;
         for part in parts {
             let index = self.category(part);
             joined = Some(match joined {
                 None => index,
                 Some(before) => {
-                    let count = self.number(part.places() as f64);
+                    let count = self.number(part.categories() as f64);
                     let shifted = self.node("Mul", &[&before, &count]);
                     self.node("Add", &[&shifted, &index])
                 }

@@ -10,7 +10,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::place::Place;
+use super::category_index::CategoryIndex;
 use super::steps::{self, Step};
 use crate::formula::{Cell, Formula, FormulaRefusal, Kind, Schema};
 
@@ -56,12 +56,14 @@ pub enum Field {
     Number(Scaled),
     /// A feature as it is, in single precision, and NaN where it is null. For steps alone.
     Plain(String),
-    /// A category, one-hot encoded.
-    Place(Place),
+    /// A category, one-hot encoded. The file keeps the name that earlier bundles have.
+    #[serde(rename = "place")]
+    OneHot(CategoryIndex),
     /// A category, embedded.
     Embedded {
         /// The category index.
-        place: Place,
+        #[serde(rename = "place")]
+        category: CategoryIndex,
         /// The width of the embedding.
         width: u32,
     },
@@ -200,7 +202,7 @@ impl Outline {
             match field {
                 Field::Number(_) | Field::Plain(_) => inputs[0] += 1,
                 Field::Embedded { width, .. } => inputs[1] += u64::from(*width),
-                Field::Place(place) => inputs[2] += place.places(),
+                Field::OneHot(category) => inputs[2] += category.categories(),
             }
         }
         inputs
@@ -248,7 +250,7 @@ impl Outline {
     /// For each embedded field its number of rows and their width.
     pub(super) fn embeddings(&self) -> impl Iterator<Item = (u64, u32)> {
         self.fields.iter().filter_map(|field| match field {
-            Field::Embedded { place, width } => Some((place.places(), *width)),
+            Field::Embedded { category, width } => Some((category.categories(), *width)),
             _ => None,
         })
     }
@@ -286,9 +288,9 @@ impl Outline {
                 Field::Number(scaled) => self.check_scaled(scaled)?,
                 Field::Plain(_) if layered => return Err(refused("field", "layers take scaled numbers")),
                 Field::Plain(feature) => self.require_kind(feature, Kind::Number)?,
-                Field::Place(place) => place.check(self)?,
-                Field::Embedded { place, width } => {
-                    place.check(self)?;
+                Field::OneHot(category) => category.check(self)?,
+                Field::Embedded { category, width } => {
+                    category.check(self)?;
                     if !(1..=4_096).contains(width) {
                         return Err(refused("embedding", "a row has 1 to 4096 numbers"));
                     }

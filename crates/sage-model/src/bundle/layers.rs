@@ -58,9 +58,9 @@ impl Layers {
             Field::Embedded { width, .. } => {
                 FieldInput::Embedded { table: embeddings.next().cloned().unwrap_or_default(), width: *width as usize }
             }
-            Field::Place(category) => {
+            Field::OneHot(category) => {
                 let input = FieldInput::OneHot { before };
-                before += category.places() as f64;
+                before += category.categories() as f64;
                 input
             }
         };

@@ -1,5 +1,7 @@
 //! The file `MLmodel`, by which MLflow loads a bundle: the onnx flavor, and the python_function flavor over it.
 
+use serde::Serialize;
+
 use super::graph::Graph;
 use super::onnx;
 use crate::formula::proto::DataType;
@@ -10,13 +12,12 @@ pub(super) const REQUIREMENTS: &str = "mlflow-skinny\nnumpy\nonnx\nonnxruntime\n
 
 /// The content of the file. It contains no time and no random name, so the same graph has the same file.
 pub(super) fn write(graph: &Graph) -> String {
-    let inputs: Vec<serde_json::Value> = graph.outline().schema.columns().iter().map(input).collect();
-    let outputs = graph.outline().outputs();
-    let output = serde_json::json!([{
-        "name": onnx::OUTPUT,
-        "tensor-spec": {"dtype": "float32", "shape": [-1, outputs]},
-        "type": "tensor",
-    }]);
+    let inputs: Vec<InputSpec<'_>> = graph.outline().schema.columns().iter().map(InputSpec::new).collect();
+    let output = OutputSpec {
+        name: onnx::OUTPUT,
+        tensor_spec: TensorSpec { dtype: "float32", shape: (-1, graph.outline().outputs()) },
+        kind: "tensor",
+    };
     format!(
         "flavors:
   onnx:
@@ -32,22 +33,55 @@ signature:
   outputs: {}
   params: null
 ",
-        quoted(&serde_json::Value::from(inputs).to_string()),
-        quoted(&output.to_string()),
+        quoted(&json(&inputs)),
+        quoted(&json(&[output])),
     )
 }
 
-fn input(column: &Column) -> serde_json::Value {
-    let kind = match onnx::input_type(column) {
-        DataType::String => "string",
-        DataType::Bool => "boolean",
-        DataType::Int64 => "long",
-        _ => "double",
-    };
-    // MLflow fills a missing optional column with nulls, which for numbers is NaN. It has no null for texts that a
-    // graph accepts.
-    let required = column.missing == Missing::Never || kind == "string";
-    serde_json::json!({"name": column.name, "required": required, "type": kind})
+/// A column of MLflow's signature. The keys are in alphabetical order.
+#[derive(Serialize)]
+struct InputSpec<'graph> {
+    name: &'graph str,
+    required: bool,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+/// A tensor of MLflow's signature.
+#[derive(Serialize)]
+struct OutputSpec {
+    name: &'static str,
+    #[serde(rename = "tensor-spec")]
+    tensor_spec: TensorSpec,
+    #[serde(rename = "type")]
+    kind: &'static str,
+}
+
+/// The element type and the shape of a tensor; -1 stands for any number of rows.
+#[derive(Serialize)]
+struct TensorSpec {
+    dtype: &'static str,
+    shape: (i8, u32),
+}
+
+impl<'graph> InputSpec<'graph> {
+    fn new(column: &'graph Column) -> Self {
+        let kind = match onnx::input_type(column) {
+            DataType::String => "string",
+            DataType::Bool => "boolean",
+            DataType::Int64 => "long",
+            _ => "double",
+        };
+        // MLflow fills a missing optional column with nulls, which for numbers is NaN. It has no null for texts that a
+        // graph accepts.
+        let required = column.missing == Missing::Never || kind == "string";
+        Self { name: &column.name, required, kind }
+    }
+}
+
+fn json(value: &impl Serialize) -> String {
+    // Texts, numbers and lists of them always convert.
+    serde_json::to_string(value).unwrap_or_default()
 }
 
 /// A YAML text in single quotes.

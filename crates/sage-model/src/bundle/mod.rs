@@ -11,6 +11,7 @@
 
 mod assemble;
 mod card;
+mod category_index;
 mod columns;
 mod fields;
 mod files;
@@ -19,7 +20,6 @@ mod import;
 mod layers;
 mod mlmodel;
 mod onnx;
-mod place;
 mod predict;
 mod steps;
 mod tables;
@@ -28,10 +28,10 @@ mod weights;
 
 pub use assemble::{Fields, Model, fields};
 pub use card::{Card, CardAccess, Validation};
+pub use category_index::CategoryIndex;
 pub use files::{Bundle, BundleError, ESSENTIAL, described};
 pub use graph::{Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights};
 pub use import::{ImportRefusal, MODEL as ONNX_FILE, import_onnx};
-pub use place::Place;
 pub use predict::{Cells, PredictError, Predictor};
 pub use steps::{Map, Operand, Rule, Step};
 pub use trial::{TrialRefusal, synthetic_rows, try_out};

@@ -114,23 +114,23 @@ fn inputs(graph: &Graph, fields: &mut Fields<'_>) -> (Option<Tensor>, Vec<Tensor
                 let number = fields.number_field(field);
                 numbers.push(fields.lowering.nodes.node("Unsqueeze", &[&number, &axis]));
             }
-            Field::Embedded { place, width } => {
+            Field::Embedded { category, width } => {
                 let rows = &graph.weights().embeddings[embedded.len()];
                 let name = format!("embedding/{}", embedded.len());
                 let shape = [rows.len() / *width as usize, *width as usize];
-                let index = fields.category(place);
+                let index = fields.category(category);
                 let nodes = &mut fields.lowering.nodes;
                 let index = nodes.cast(&index, DataType::Int64);
                 let rows = nodes.floats(&name, &shape, rows.iter().copied());
                 embedded.push(nodes.node("Gather", &[&rows, &index]));
             }
-            Field::Place(place) => {
-                let index = fields.category(place);
+            Field::OneHot(category) => {
+                let index = fields.category(category);
                 let offset = fields.lowering.nodes.number(before as f64);
                 let nodes = &mut fields.lowering.nodes;
                 let index = nodes.node("Add", &[&index, &offset]);
                 indices.push(nodes.cast(&index, DataType::Int64));
-                before += place.places();
+                before += category.categories();
             }
         }
     }

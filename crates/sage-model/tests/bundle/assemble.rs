@@ -92,8 +92,8 @@ fn encoding() -> Encoding {
     let mut draw = Draw(5);
     let joins: Vec<(String, usize)> =
         encoding.joins().map(|(name, _, join)| (name.to_owned(), join.key.categories() as usize)).collect();
-    joins.into_iter().fold(encoding, |encoding, (name, places)| {
-        let means: Vec<f64> = (0..places).map(|_| even(&mut draw, -2.0, 3.0)).collect();
+    joins.into_iter().fold(encoding, |encoding, (name, groups)| {
+        let means: Vec<f64> = (0..groups).map(|_| even(&mut draw, -2.0, 3.0)).collect();
         encoding.with_table(&name, &means).unwrap()
     })
 }

@@ -1,7 +1,7 @@
 //! Formulas and fields over columns equal the evaluation of single rows, to the last bit.
 
 use sage_model::bundle::{
-    Activation, Feature, Field, Graph, Layer, Link, Outline, Place, Predictor, Scaled, Shape, Weights,
+    Activation, CategoryIndex, Feature, Field, Graph, Layer, Link, Outline, Predictor, Scaled, Shape, Weights,
 };
 use sage_model::formula::{Cell, Formula, Missing, Schema};
 
@@ -69,23 +69,23 @@ fn indices_are_those_of_a_single_row() {
         let formula = if text { draw::column(draw, "text") } else { draw::number(draw, depth) };
         let feature = "f".to_owned();
         let many = || (0..50).map(|edge| f64::from(edge) * 0.5 - 3.0).collect();
-        let place = match draw.below(4) {
+        let category = match draw.below(4) {
             _ if text => {
                 let categories = draw::texts(&["blue", "", "red", "violet"]);
-                Place::Category { feature, categories, otherwise: draw.below(5) as u32 }
+                CategoryIndex::Category { feature, categories, otherwise: draw.below(5) as u32 }
             }
             // Starting at 0: with another start the difference of a number very close to an integer rounds to an index.
-            0 => Place::Index { feature, first: 0, count: 10, otherwise: draw.below(11) as u32 },
-            1 => Place::Hash { feature, seed, count: 13, otherwise: draw.below(14) as u32 },
-            2 => Place::Bucket { feature, edges: vec![-1.0, 0.0, 0.5], otherwise: draw.below(5) as u32 },
-            _ => Place::Bucket { feature, edges: many(), otherwise: draw.below(52) as u32 },
+            0 => CategoryIndex::Index { feature, first: 0, count: 10, otherwise: draw.below(11) as u32 },
+            1 => CategoryIndex::Hash { feature, seed, count: 13, otherwise: draw.below(14) as u32 },
+            2 => CategoryIndex::Bucket { feature, edges: vec![-1.0, 0.0, 0.5], otherwise: draw.below(5) as u32 },
+            _ => CategoryIndex::Bucket { feature, edges: many(), otherwise: draw.below(52) as u32 },
         };
-        let place = match draw.below(3) {
-            0 => Place::Cross(vec![place.clone(), place]),
-            1 => Place::Folded { of: Box::new(place), seed: seed + 1, count: 5 },
-            _ => place,
+        let category = match draw.below(3) {
+            0 => CategoryIndex::Cross(vec![category.clone(), category]),
+            1 => CategoryIndex::Folded { of: Box::new(category), seed: seed + 1, count: 5 },
+            _ => category,
         };
-        check(seed, &graph_of(&schema, formula, Field::Place(place)), &rows(seed, 48, &schema));
+        check(seed, &graph_of(&schema, formula, Field::OneHot(category)), &rows(seed, 48, &schema));
     }
 }
 
@@ -109,8 +109,8 @@ fn the_empty_text_is_null_only_where_there_can_be_null() {
     for column in schema.columns().iter().filter(|column| column.name.starts_with("text")) {
         let formula = Formula::Column(column.name.clone());
         let categories = draw::texts(&["red", ""]);
-        let place = Place::Category { feature: "f".to_owned(), categories, otherwise: 2 };
-        let graph = graph_of(&schema, formula, Field::Place(place));
+        let category = CategoryIndex::Category { feature: "f".to_owned(), categories, otherwise: 2 };
+        let graph = graph_of(&schema, formula, Field::OneHot(category));
         let mut row = rows(0, 1, &schema).remove(0);
         let (index, _) = schema.columns().iter().enumerate().find(|(_, other)| other.name == column.name).unwrap();
         row[index] = Cell::Text(String::new());

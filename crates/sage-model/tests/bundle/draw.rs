@@ -1,6 +1,8 @@
 //! Random graphs and rows with edge cases, from a seed.
 
-use sage_model::bundle::{Activation, Feature, Field, Graph, Layer, Link, Outline, Place, Scaled, Shape, Weights};
+use sage_model::bundle::{
+    Activation, CategoryIndex, Feature, Field, Graph, Layer, Link, Outline, Scaled, Shape, Weights,
+};
 use sage_model::formula::{
     Arithmetic, Case, Cell, Column, Comparison, Domain, Formula, Function, Keys, Lookup, Missing, Part, Schema, Table,
     TableColumn,
@@ -223,18 +225,24 @@ pub fn scaled(feature: &str) -> Field {
     Field::Number(Scaled { feature, low: -50.0, high: 2_500.0, shift: 3.0, factor: 0.01, missing: Some(0.25) })
 }
 
-fn place(draw: &mut Draw, features: &[Feature], depth: usize) -> Place {
+fn category(draw: &mut Draw, features: &[Feature], depth: usize) -> CategoryIndex {
     let name = |draw: &mut Draw| features[draw.below(features.len() - 8)].name.clone();
     match draw.below(if depth == 0 { 4 } else { 6 }) {
         0 => {
             let feature = draw.pick(&["text", "text?"]).to_owned();
-            Place::Category { feature, categories: texts(&CATEGORIES), otherwise: draw.below(5) as u32 }
+            CategoryIndex::Category { feature, categories: texts(&CATEGORIES), otherwise: draw.below(5) as u32 }
         }
-        1 => Place::Index { feature: name(draw), first: -3, count: 10, otherwise: draw.below(11) as u32 },
-        2 => Place::Bucket { feature: name(draw), edges: vec![-1.0, 0.0, 0.5, 7.0], otherwise: draw.below(6) as u32 },
-        3 => Place::Hash { feature: name(draw), seed: draw.next(), count: 13, otherwise: draw.below(14) as u32 },
-        4 => Place::Cross(vec![place(draw, features, depth - 1), place(draw, features, depth - 1)]),
-        _ => Place::Folded { of: Box::new(place(draw, features, depth - 1)), seed: draw.next(), count: 7 },
+        1 => CategoryIndex::Index { feature: name(draw), first: -3, count: 10, otherwise: draw.below(11) as u32 },
+        2 => CategoryIndex::Bucket {
+            feature: name(draw),
+            edges: vec![-1.0, 0.0, 0.5, 7.0],
+            otherwise: draw.below(6) as u32,
+        },
+        3 => {
+            CategoryIndex::Hash { feature: name(draw), seed: draw.next(), count: 13, otherwise: draw.below(14) as u32 }
+        }
+        4 => CategoryIndex::Cross(vec![category(draw, features, depth - 1), category(draw, features, depth - 1)]),
+        _ => CategoryIndex::Folded { of: Box::new(category(draw, features, depth - 1)), seed: draw.next(), count: 7 },
     }
 }
 
@@ -264,8 +272,8 @@ pub fn graph(seed: u64) -> Graph {
         fields.push(scaled(&format!("smooth {index}")));
     }
     for _ in 0..1 + draw.below(4) {
-        let place = place(draw, &features, 2);
-        fields.push(if draw.below(3) == 0 { Field::Embedded { place, width: 3 } } else { Field::Place(place) });
+        let category = category(draw, &features, 2);
+        fields.push(if draw.below(3) == 0 { Field::Embedded { category, width: 3 } } else { Field::OneHot(category) });
     }
     let mut layers = Vec::new();
     for _ in 0..draw.below(3) {
@@ -283,7 +291,7 @@ pub fn graph(seed: u64) -> Graph {
 pub fn weights(draw: &mut Draw, outline: &Outline) -> Weights {
     let mut random = |count: u64| -> Vec<f32> { (0..count).map(|_| (2.0 * draw.unit() - 1.0) as f32).collect() };
     let embeddings = outline.fields.iter().filter_map(|field| match field {
-        Field::Embedded { place, width } => Some(place.places() * u64::from(*width)),
+        Field::Embedded { category, width } => Some(category.categories() * u64::from(*width)),
         _ => None,
     });
     let embeddings = embeddings.map(&mut random).collect();

@@ -70,7 +70,7 @@ fn differing_fields(graph: &Graph, row: &[Cell]) -> String {
     for field in &graph.outline().fields {
         let mut outline = graph.outline().clone();
         let one_hot = match field {
-            Field::Embedded { place, .. } => Field::Place(place.clone()),
+            Field::Embedded { category, .. } => Field::OneHot(category.clone()),
             other => other.clone(),
         };
         outline.fields = vec![one_hot];

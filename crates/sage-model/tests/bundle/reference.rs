@@ -1,7 +1,7 @@
 //! The reference forward pass: formulas row by row, categories by linear search, layers by plain loops.
 
 use sage_learn::encode::hash;
-use sage_model::bundle::{Activation, Field, Graph, Link, Outline, Place, Scaled};
+use sage_model::bundle::{Activation, CategoryIndex, Field, Graph, Link, Outline, Scaled};
 use sage_model::formula::Cell;
 
 /// The prediction for one row.
@@ -50,13 +50,13 @@ fn inputs(graph: &Graph, row: &[Cell]) -> Vec<f32> {
         match field {
             Field::Number(scaled) => numbers.push(number(outline, scaled, row)),
             Field::Plain(_) => unreachable!("layers take scaled numbers"),
-            Field::Embedded { place: of, width } => {
+            Field::Embedded { category: of, width } => {
                 let start = category(outline, of, row) as usize * *width as usize;
                 rows.extend_from_slice(&embeddings.next().unwrap()[start..][..*width as usize]);
             }
-            Field::Place(of) => {
+            Field::OneHot(of) => {
                 let start = one_hot.len();
-                one_hot.resize(start + of.places() as usize, 0.0);
+                one_hot.resize(start + of.categories() as usize, 0.0);
                 one_hot[start + category(outline, of, row) as usize] = 1.0;
             }
         }
@@ -83,31 +83,33 @@ fn number(outline: &Outline, scaled: &Scaled, row: &[Cell]) -> f32 {
     found.map_or(scaled.missing.unwrap_or(f64::NAN), scale) as f32
 }
 
-fn category(outline: &Outline, of: &Place, row: &[Cell]) -> u64 {
+fn category(outline: &Outline, of: &CategoryIndex, row: &[Cell]) -> u64 {
     match of {
-        Place::Category { feature: name, categories, otherwise } => {
+        CategoryIndex::Category { feature: name, categories, otherwise } => {
             let found = match feature(outline, name, row) {
                 Cell::Text(text) => categories.iter().position(|category| *category == text),
                 _ => None,
             };
             found.map_or(u64::from(*otherwise), |index| index as u64)
         }
-        Place::Index { feature: name, first, count, otherwise } => {
+        CategoryIndex::Index { feature: name, first, count, otherwise } => {
             let found = as_number(&feature(outline, name, row))
                 .and_then(|x| (0..*count).find(|index| x == (*first + i64::from(*index)) as f64));
             u64::from(found.unwrap_or(*otherwise))
         }
-        Place::Bucket { feature: name, edges, otherwise } => {
+        CategoryIndex::Bucket { feature: name, edges, otherwise } => {
             let found = as_number(&feature(outline, name, row));
             found.map_or(u64::from(*otherwise), |x| edges.iter().filter(|edge| x >= **edge).count() as u64)
         }
-        Place::Hash { feature: name, seed, count, otherwise } => {
+        CategoryIndex::Hash { feature: name, seed, count, otherwise } => {
             let found = as_number(&feature(outline, name, row)).and_then(|x| hash(x, *seed, *count));
             u64::from(found.unwrap_or(*otherwise))
         }
-        Place::Cross(parts) => {
-            parts.iter().fold(0, |joined, part| joined * part.places() + category(outline, part, row))
+        CategoryIndex::Cross(parts) => {
+            parts.iter().fold(0, |joined, part| joined * part.categories() + category(outline, part, row))
         }
-        Place::Folded { of, seed, count } => u64::from(hash(category(outline, of, row) as f64, *seed, *count).unwrap()),
+        CategoryIndex::Folded { of, seed, count } => {
+            u64::from(hash(category(outline, of, row) as f64, *seed, *count).unwrap())
+        }
     }
 }

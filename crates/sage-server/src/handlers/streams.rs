@@ -13,7 +13,8 @@ use crate::views::requests::{
     ApprovalRequest, BlocksAction, BlocksRequest, MemberAction, MemberRequest, QuarantineAction, QuarantineRequest,
 };
 use crate::views::streams::{
-    Block, BlocksPage, BlocksResult, Created, PolicyState, PolicyWord, Stream, SuspendedMembers, apply, ended_before,
+    Block, BlocksPage, BlocksResult, CreatedStream, PolicyState, PolicyWord, Stream, SuspendedMembers, apply,
+    ended_before,
 };
 
 /// The streams that the caller has a role in.
@@ -43,7 +44,7 @@ pub(crate) fn create(call: &Call<'_>) -> Result<Reply, Problem> {
         return Err(Problem::forbidden("streams are created by officers of others, and with admin tokens"));
     }
     call.engine().create_stream(call.who()?, call.text()?)?;
-    Ok(Reply::created(&Created { created: true }))
+    Ok(Reply::created(&CreatedStream { created: true }))
 }
 
 /// Has a stream follow a changed file.

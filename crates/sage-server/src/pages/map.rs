@@ -344,9 +344,9 @@ mod tests {
 
     #[test]
     fn ten_thousand_blocks_are_a_small_picture() {
-        let key = |place: i64| format!("hour={}", format_time(place * DAY / 24).replace(":00:00", ""));
+        let key = |hour: i64| format!("hour={}", format_time(hour * DAY / 24).replace(":00:00", ""));
         let keys = (490_000..500_000).map(key).map(|key| if key.contains('T') { key } else { format!("{key}T00") });
-        let blocks: Vec<BlockView> = keys.zip(0..).map(|(key, place)| block(&key, place % 1000)).collect();
+        let blocks: Vec<BlockView> = keys.zip(0..).map(|(key, number)| block(&key, number % 1000)).collect();
         let shown: Vec<Shown<'_>> = blocks.iter().map(|block| Shown { block, set_aside: [300; 2] }).collect();
         let layout = Layout::of(&shown);
         let text = Map::new(&layout).picture("taxi", Lane::Train, &shown);

@@ -128,7 +128,7 @@ fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
         ),
         ("Privacy unit", escape_html(&receipt.unit)),
         ("Filter", escape_html(&receipt.filter)),
-        ("Access mode", escape_html(&receipt.access)),
+        ("Access mode", escape_html(&receipt.access_mode)),
     ];
     if let (Some(validator), Some(target), Some(confidence)) =
         (&receipt.validator, &receipt.target, &receipt.confidence)

@@ -7,7 +7,7 @@ use crate::table::{ResponseKind, Route, fixed, get, post};
 
 const MLFLOW_PAGED: &[&str] = &["filter", "max_results", "page_token"];
 const NAME_AND_VERSION: &[&str] = &["name", "version"];
-const VERSION: &[ResponseKind] = &[ResponseKind::Json(200, "MlflowVersionAnswer")];
+const VERSION: &[ResponseKind] = &[ResponseKind::Json(200, "MlflowVersionResponse")];
 const READY: &[ResponseKind] = &[ResponseKind::Json(200, "InferenceReady")];
 const READY_PROBE: &[ResponseKind] = &[ResponseKind::Json(200, "Ready")];
 const MODEL: &[ResponseKind] = &[ResponseKind::Json(200, "InferenceModel")];
@@ -32,14 +32,14 @@ pub(crate) const ROUTES: &[Route] = &[
     )
     .read_only()
     .costly()
-    .schema("FeaturesAsked")
+    .schema("FeaturesRequest")
     .responses(&[ResponseKind::Json(200, "Features")]),
     get("/api/2.0/mlflow/registered-models/alias", "MLflow: a version by alias", mlflow::by_alias)
         .query(&["name", "alias"])
         .responses(VERSION),
     get("/api/2.0/mlflow/registered-models/get", "MLflow: a model", mlflow::get_model)
         .query(&["name"])
-        .responses(&[ResponseKind::Json(200, "MlflowModelAnswer")]),
+        .responses(&[ResponseKind::Json(200, "MlflowModelResponse")]),
     get("/api/2.0/mlflow/registered-models/search", "MLflow: all models", mlflow::search_models)
         .query(MLFLOW_PAGED)
         .responses(&[ResponseKind::Json(200, "MlflowModels")]),

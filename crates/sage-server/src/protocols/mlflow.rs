@@ -3,7 +3,7 @@
 //! There are no write routes: models are released only by an accepted pipeline.
 
 use sage_engine::ReleaseView;
-use serde_json::Value;
+use sage_engine::release::Receipt;
 
 use crate::call::{Call, Reply};
 use crate::problem::Problem;
@@ -25,26 +25,21 @@ fn available(call: &Call<'_>) -> Vec<ReleaseView> {
 /// A version as MLflow describes it.
 fn version(call: &Call<'_>, release: &ReleaseView) -> Result<ModelVersion, Problem> {
     let files = call.engine().release_files(release)?;
-    let receipt: Value = serde_json::from_str(&file_text(&files, "receipt.json")).unwrap_or(Value::Null);
-    let text = |value: &Value| match value {
-        Value::String(text) => text.clone(),
-        other => other.to_string(),
-    };
-    let blocks: Vec<String> = receipt["blocks"].as_array().into_iter().flatten().map(text).collect();
+    let receipt: Option<Receipt> = serde_json::from_str(&file_text(&files, "receipt.json")).ok();
+    let blocks = receipt.as_ref().map_or_else(String::new, |receipt| receipt.blocks.join(", "));
     let mut tags = vec![
         tag("sage.release", &release.digest),
         tag("sage.stream", &release.stream),
-        tag("sage.blocks", &blocks.join(", ")),
+        tag("sage.blocks", &blocks),
         tag("sage.outcome", "accept"),
     ];
-    for (name, key) in [("delta", "delta"), ("door", "door"), ("validator", "validator"), ("confidence", "confidence")]
-    {
-        if !receipt[key].is_null() {
-            tags.push(tag(&format!("sage.{name}"), &text(&receipt[key])));
-        }
+    if let Some(receipt) = &receipt {
+        tags.extend([tag("sage.delta", &receipt.delta), tag("sage.access_mode", &receipt.access_mode)]);
+        tags.extend(receipt.validator.as_ref().map(|validator| tag("sage.validator", validator)));
+        tags.extend(receipt.confidence.as_ref().map(|confidence| tag("sage.confidence", confidence)));
+        let lanes = ["sage.epsilon.train", "sage.epsilon.test"].into_iter().zip(&receipt.epsilon);
+        tags.extend(lanes.map(|(name, loss)| tag(name, loss)));
     }
-    let losses = receipt["epsilon"].as_array().into_iter().flatten().map(text);
-    tags.extend(losses.zip(["train", "test"]).map(|(loss, lane)| tag(&format!("sage.epsilon.{lane}"), &loss)));
     Ok(ModelVersion {
         aliases: release.aliases.clone(),
         creation_timestamp: 0,

@@ -151,7 +151,7 @@ impl Listening {
     }
 }
 
-/// Returns once the server is asked to stop.
+/// Returns once the server gets the signal to stop.
 async fn stop_requested(server: &Server) {
     while !server.stop.is_requested() {
         tokio::time::sleep(Duration::from_millis(50)).await;

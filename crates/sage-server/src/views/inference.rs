@@ -69,7 +69,6 @@ pub struct Tensor {
 
 /// The predictions of a model.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "InferenceAnswer")]
 pub struct InferenceResponse {
     /// The id of the request, if it had one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -7,7 +7,6 @@ use serde::{Deserialize, Serialize};
 
 /// The result of an ingest, for the data engineer who sent the batch and for nobody else: its counts are exact.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Ingested")]
 pub struct IngestResult {
     /// The id of the batch.
     pub batch: String,

@@ -73,7 +73,7 @@ pub struct RegisteredModel {
 
 /// One version.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "MlflowVersionAnswer")]
+#[schemars(rename = "MlflowVersionResponse")]
 pub struct VersionReply {
     /// The version.
     pub model_version: ModelVersion,
@@ -81,7 +81,7 @@ pub struct VersionReply {
 
 /// One registered model.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "MlflowModelAnswer")]
+#[schemars(rename = "MlflowModelResponse")]
 pub struct ModelReply {
     /// The model.
     pub registered_model: RegisteredModel,
@@ -138,7 +138,6 @@ pub struct ArtifactList {
 
 /// Why a request failed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "MlflowError")]
 pub struct MlflowError {
     /// MLflow's name of the error.
     pub error_code: String,

@@ -6,6 +6,7 @@
 pub mod account;
 pub mod audit;
 pub mod census;
+pub mod demo;
 pub mod directory;
 pub mod events;
 pub mod features;
@@ -22,6 +23,7 @@ pub mod service;
 pub mod simulation;
 pub mod streams;
 pub mod tokens;
+pub mod watch;
 
 use std::borrow::Cow;
 
@@ -93,5 +95,5 @@ impl From<&sage_engine::run::Interval> for Interval {
 /// A prediction as the shortest JSON number that reads back as the same `f32`.
 #[must_use]
 pub fn prediction(value: f32) -> serde_json::Value {
-    value.to_string().parse::<f64>().map_or(serde_json::Value::Null, |number| serde_json::json!(number))
+    value.to_string().parse::<f64>().map_or(serde_json::Value::Null, serde_json::Value::from)
 }

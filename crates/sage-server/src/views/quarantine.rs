@@ -34,7 +34,6 @@ impl From<&QuarantineView> for QuarantinedFile {
 
 /// The result of an action on files of quarantined rows.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "QuarantineStepped")]
 pub struct QuarantineResult {
     /// The files.
     pub files: Vec<String>,

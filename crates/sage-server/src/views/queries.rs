@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 /// With `plan`, what a query would cost; otherwise its result.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
-#[schemars(rename = "QueryAnswer")]
 pub enum QueryResponse {
     /// The result.
     Result(QueryResult),
@@ -26,7 +25,8 @@ pub struct QueryCharge {
     /// The delta at which the ledger counts.
     pub delta: Option<String>,
     /// The requested cost, where the request names an epsilon.
-    pub asked: Option<RequestedCost>,
+    #[serde(alias = "asked")]
+    pub requested: Option<RequestedCost>,
 }
 
 /// The cost of each lane.
@@ -57,7 +57,7 @@ impl QueryCharge {
         Self {
             epsilon: cost.map(|cost| lanes(cost.counted)),
             delta: cost.map(|cost| cost.delta.to_string()),
-            asked: cost.and_then(|cost| cost.asked).map(requested),
+            requested: cost.and_then(|cost| cost.requested).map(requested),
         }
     }
 }

@@ -199,7 +199,6 @@ pub fn file_text(files: &[(String, impl AsRef<[u8]>)], name: &str) -> String {
 
 /// A version that was withdrawn.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Withdrawn")]
 pub struct WithdrawalResult {
     /// `name@version`.
     pub release: String,

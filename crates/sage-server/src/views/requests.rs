@@ -31,7 +31,6 @@ pub enum BlocksAction {
 
 /// Seals, retires or deletes blocks.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "BlocksStep")]
 pub struct BlocksRequest {
     /// The action.
     #[serde(rename = "do")]
@@ -57,7 +56,6 @@ pub enum QuarantineAction {
 
 /// Releases or erases quarantined rows.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "QuarantineStep")]
 pub struct QuarantineRequest {
     /// The action.
     #[serde(rename = "do")]
@@ -68,7 +66,6 @@ pub struct QuarantineRequest {
 
 /// Approves a proposed file.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Approval")]
 pub struct ApprovalRequest {
     /// The digest of the proposal.
     pub digest: String,
@@ -86,7 +83,6 @@ pub enum MemberAction {
 
 /// Suspends or reinstates a member.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "MemberStep")]
 pub struct MemberRequest {
     /// The action.
     #[serde(rename = "do")]
@@ -101,7 +97,6 @@ pub struct MemberRequest {
 
 /// Gives a version another name.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Alias")]
 pub struct AliasRequest {
     /// The name.
     pub alias: String,
@@ -109,7 +104,6 @@ pub struct AliasRequest {
 
 /// Withdraws a version.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Withdrawal")]
 pub struct WithdrawalRequest {
     /// Why, for the users of the release.
     pub reason: String,
@@ -117,7 +111,6 @@ pub struct WithdrawalRequest {
 
 /// Charges a computation outside Sage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "ChargeAsked")]
 pub struct ChargeRequest {
     /// The client's key: the same request with the same key is charged once.
     pub key: String,
@@ -152,7 +145,6 @@ pub struct StatedCost {
 
 /// A pipeline with the folder of its program.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Program")]
 pub struct ProgramRequest {
     /// The text of the pipeline's file.
     pub pipeline: String,
@@ -163,7 +155,7 @@ pub struct ProgramRequest {
 /// A query in private SQL. The stream is in the path and the key in a header.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-#[schemars(rename = "QueryAsked", transform = allow_more)]
+#[schemars(transform = allow_more)]
 pub struct QueryRequest {
     /// The SELECT.
     pub sql: String,

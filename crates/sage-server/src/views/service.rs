@@ -30,20 +30,19 @@ pub struct Version {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "Problem")]
 pub struct ProblemDetails {
+    /// What happened, why, and what to do.
+    pub detail: String,
+    /// The status.
+    pub status: u16,
+    /// The status in words.
+    pub title: String,
     /// A URI of the kind of problem; `about:blank` where the status says enough.
     #[serde(rename = "type", default)]
     pub kind: String,
-    /// The status in words.
-    pub title: String,
-    /// The status.
-    pub status: u16,
-    /// what happened, why, and what to do
-    pub detail: String,
 }
 
 /// A charge for a computation outside Sage.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Charged")]
 pub struct ChargeResult {
     /// The number of the charge in the log.
     pub charge: u64,

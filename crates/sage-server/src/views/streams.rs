@@ -75,7 +75,7 @@ impl From<&StreamView> for Stream {
 
 /// A stream was created.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-pub struct Created {
+pub struct CreatedStream {
     /// Always `true`.
     pub created: bool,
 }
@@ -118,7 +118,6 @@ impl From<PolicyOutcome> for PolicyState {
 
 /// The suspended members of a stream.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "Suspended")]
 pub struct SuspendedMembers {
     /// Their names.
     pub suspended: Vec<String>,
@@ -209,7 +208,6 @@ pub struct BlocksPage {
 
 /// The blocks that were sealed, retired or deleted.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "BlocksStepped")]
 pub struct BlocksResult {
     /// Their keys.
     pub blocks: Vec<String>,

@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Disclosure, Role, StreamFile};
+use super::{Disclosure, Role, StreamFile, Width};
 
 /// A change that is allowed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -68,7 +68,8 @@ impl StreamFile {
     /// Whether `other` shows results to users with a role earlier than this file does: at once instead of at the end of
     /// a disclosure interval, or at the end of a shorter interval.
     pub fn discloses_earlier(&self, other: &Self) -> bool {
-        let shorter = other.tick.map(|tick| tick.microseconds()) < self.tick.map(|tick| tick.microseconds());
+        let length = |file: &Self| file.disclosure_interval.map(Width::microseconds);
+        let shorter = length(other) < length(self);
         self.answers == Disclosure::AtInterval && (other.answers == Disclosure::AtOnce || shorter)
     }
 
@@ -103,7 +104,7 @@ impl StreamFile {
         push_unless(self.officers() == other.officers(), Change::Officers);
         push_unless(self.other_roles() == other.other_roles(), Change::Access);
         push_unless(self.retention == other.retention, Change::Retention);
-        push_unless(self.tick == other.tick, Change::DisclosureInterval);
+        push_unless(self.disclosure_interval == other.disclosure_interval, Change::DisclosureInterval);
         push_unless(self.answers == other.answers, Change::Disclosure);
         push_unless(self.late == other.late, Change::Late);
         Ok(changes)

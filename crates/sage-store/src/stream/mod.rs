@@ -116,7 +116,7 @@ pub struct StreamFile {
     /// How long rows are kept after their block is sealed.
     pub retention: Option<Width>,
     /// The disclosure interval for users without a role on the stream, if it is longer than the server's.
-    pub tick: Option<Width>,
+    pub disclosure_interval: Option<Width>,
     /// When results are shown to users with a role on the stream.
     pub answers: Disclosure,
     /// The privacy ceilings.

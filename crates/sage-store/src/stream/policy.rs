@@ -47,11 +47,14 @@ pub struct PolicyFile {
     /// The ceilings.
     pub limits: Limits,
     /// The access modes in which rows may be read.
-    pub doors: AccessModes,
+    pub access_modes: AccessModes,
 }
 
 const RULES: [(&str, Rule); 3] = [("basic", Rule::Basic), ("strong", Rule::Strong), ("renyi", Rule::Renyi)];
-const DOORS: &str = "[\"enforced\"] or [\"enforced\", \"declared\"]";
+const ACCESS_MODES: &str = "[\"enforced\"] or [\"enforced\", \"attested\"]";
+/// The key of the access modes, and its word for `attested`, in files of earlier releases.
+const FORMER_KEY: &str = "doors";
+const FORMER_ATTESTED: &str = "declared";
 
 impl Limit {
     /// Reads `epsilon`, `delta` and `filter` of a table.
@@ -82,15 +85,9 @@ impl Limit {
 
 impl PolicyFile {
     pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
-        section.only(&["epsilon", "delta", "filter", "doors", "contexts", "joint"])?;
-        let doors = match section.texts("doors", DOORS)?.as_deref() {
-            None => AccessModes::EnforcedOnly,
-            Some([one]) if one == "enforced" => AccessModes::EnforcedOnly,
-            Some([one, two]) if one == "enforced" && two == "declared" => AccessModes::AttestedToo,
-            Some(_) => return Err(section.wrong("doors", DOORS)),
-        };
+        let access_modes = read_access_modes(section)?;
         let limits = if section.has("contexts") { read_contexts(section)? } else { read_single(section)? };
-        Ok(Self { limits, doors })
+        Ok(Self { limits, access_modes })
     }
 
     pub(super) fn write(&self, out: &mut String) {
@@ -98,9 +95,9 @@ impl PolicyFile {
         if let Limits::Single(limit) = &self.limits {
             limit.write(out);
         }
-        out.push_str(match self.doors {
-            AccessModes::EnforcedOnly => "doors = [\"enforced\"]\n",
-            AccessModes::AttestedToo => "doors = [\"enforced\", \"declared\"]\n",
+        out.push_str(match self.access_modes {
+            AccessModes::EnforcedOnly => "access_modes = [\"enforced\"]\n",
+            AccessModes::AttestedToo => "access_modes = [\"enforced\", \"attested\"]\n",
         });
         if let Limits::Contexts { contexts, joint } = &self.limits {
             for ContextLimit { name, limit, members } in contexts {
@@ -133,7 +130,7 @@ impl PolicyFile {
     /// the kernel rejects.
     pub fn kernel(&self) -> Option<Policy> {
         match &self.limits {
-            Limits::Single(limit) => Some(Policy::single(limit.filter()?, self.doors)),
+            Limits::Single(limit) => Some(Policy::single(limit.filter()?, self.access_modes)),
             Limits::Contexts { contexts, joint } => {
                 let mut kernel_contexts = Vec::with_capacity(contexts.len());
                 for ContextLimit { name, limit, .. } in contexts {
@@ -143,9 +140,28 @@ impl PolicyFile {
                     Some(limit) => Some(limit.filter()?),
                     None => None,
                 };
-                Policy::with_contexts(kernel_contexts, joint, self.doors).ok()
+                Policy::with_contexts(kernel_contexts, joint, self.access_modes).ok()
             }
         }
+    }
+}
+
+/// Reads the access modes, also under the key that earlier releases used. The texts of stream files in old logs have it.
+fn read_access_modes(section: &Section<'_>) -> Result<AccessModes, DocumentError> {
+    const KEYS: [&str; 7] = ["epsilon", "delta", "filter", "access_modes", "contexts", "joint", FORMER_KEY];
+    // Messages name the former key only where a file has it.
+    let former = section.has(FORMER_KEY);
+    section.only(if former { &KEYS } else { &KEYS[..6] })?;
+    let (key, attested) = match (section.has("access_modes"), former) {
+        (true, true) => return Err(section.wrong(FORMER_KEY, "left out: it is the former name of `access_modes`")),
+        (_, false) => ("access_modes", "attested"),
+        (false, true) => (FORMER_KEY, FORMER_ATTESTED),
+    };
+    match section.texts(key, ACCESS_MODES)?.as_deref() {
+        None => Ok(AccessModes::EnforcedOnly),
+        Some([one]) if one == "enforced" => Ok(AccessModes::EnforcedOnly),
+        Some([one, two]) if one == "enforced" && two == attested => Ok(AccessModes::AttestedToo),
+        Some(_) => Err(section.wrong(key, ACCESS_MODES)),
     }
 }
 

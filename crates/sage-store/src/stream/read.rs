@@ -15,6 +15,24 @@ use crate::document::{self, DocumentError, NAME, Section, is_name, quoted};
 const COLUMNS_LIMIT: usize = 10_000;
 
 const INTERVAL: &str = "a length of time in quotes such as \"5m\" or \"1h\", at least a minute and at most a day";
+/// The key of the disclosure interval in files of earlier releases.
+const FORMER_INTERVAL: &str = "tick";
+/// The keys of `[stream]`. Messages name the former key, the last one, only where a file has it.
+const KEYS: [&str; 13] = [
+    "name",
+    "unit",
+    "user",
+    "contribution",
+    "time",
+    "blocks",
+    "late",
+    "test_share",
+    "census",
+    "retention",
+    "disclosure_interval",
+    "answers",
+    FORMER_INTERVAL,
+];
 type Read<T> = Result<T, DocumentError>;
 
 pub(super) fn read_stream(text: &str) -> Read<StreamFile> {
@@ -37,20 +55,8 @@ fn read_root(root: &Section<'_>) -> Read<StreamFile> {
 fn read_stream_table(
     section: &Section<'_>, policy: PolicyFile, access: BTreeMap<Role, Vec<String>>, columns: Vec<Column>,
 ) -> Read<StreamFile> {
-    section.only(&[
-        "name",
-        "unit",
-        "user",
-        "contribution",
-        "time",
-        "blocks",
-        "late",
-        "test_share",
-        "census",
-        "retention",
-        "tick",
-        "answers",
-    ])?;
+    let former = section.has(FORMER_INTERVAL);
+    section.only(if former { &KEYS } else { &KEYS[..12] })?;
     let name = section.text("name", NAME)?;
     if !is_name(name) {
         return Err(section.wrong("name", NAME));
@@ -71,13 +77,6 @@ fn read_stream_table(
         Some(text) => Some(Width::parse(text).ok_or_else(|| section.wrong("retention", Width::ALLOWED))?),
         None => None,
     };
-    let tick = match section.optional_text("tick", INTERVAL)? {
-        Some(text) => {
-            let interval = Width::parse(text).filter(|interval| *interval <= Width::DAY);
-            Some(interval.ok_or_else(|| section.wrong("tick", INTERVAL))?)
-        }
-        None => None,
-    };
     let column = |key: &str| section.optional_text(key, "the name of a column").map(|name| name.map(str::to_owned));
     Ok(StreamFile {
         name: name.to_owned(),
@@ -89,7 +88,7 @@ fn read_stream_table(
         test_share: read_share(section)?,
         census: read_census(section)?,
         retention,
-        tick,
+        disclosure_interval: read_interval(section)?,
         answers: section.choice("answers", &DISCLOSURES, Some(Disclosure::AtOnce))?,
         policy,
         access,
@@ -98,6 +97,21 @@ fn read_stream_table(
 }
 
 const DISCLOSURES: [(&str, Disclosure); 2] = [("at-once", Disclosure::AtOnce), ("at-interval", Disclosure::AtInterval)];
+
+/// Reads the disclosure interval, also under the key that earlier releases used. The texts of stream files in old logs
+/// have it.
+fn read_interval(section: &Section<'_>) -> Read<Option<Width>> {
+    let key = match (section.has("disclosure_interval"), section.has(FORMER_INTERVAL)) {
+        (true, true) => {
+            return Err(section.wrong(FORMER_INTERVAL, "left out: it is the former name of `disclosure_interval`"));
+        }
+        (false, true) => FORMER_INTERVAL,
+        (_, false) => "disclosure_interval",
+    };
+    let Some(text) = section.optional_text(key, INTERVAL)? else { return Ok(None) };
+    let interval = Width::parse(text).filter(|interval| *interval <= Width::DAY);
+    interval.map(Some).ok_or_else(|| section.wrong(key, INTERVAL))
+}
 
 fn read_unit(section: &Section<'_>) -> Read<Unit> {
     const CONTRIBUTION: &str = "a whole number from 1 to 1000000: the most rows per user that count in a block";

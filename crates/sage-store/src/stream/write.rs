@@ -32,8 +32,8 @@ pub(super) fn write_stream(file: &StreamFile) -> String {
     if let Some(retention) = file.retention {
         out.push_str(&format!("retention = \"{retention}\"\n"));
     }
-    if let Some(tick) = file.tick {
-        out.push_str(&format!("tick = \"{tick}\"\n"));
+    if let Some(interval) = file.disclosure_interval {
+        out.push_str(&format!("disclosure_interval = \"{interval}\"\n"));
     }
     if file.answers == Disclosure::AtInterval {
         out.push_str("answers = \"at-interval\"\n");

@@ -171,7 +171,7 @@ fn a_failed_batch_leaves_no_files() {
         assert_eq!(fixture.ingest(Source::path(file), id), Err(IngestError::BatchId));
     }
     // A file in place of a folder makes the store fail in the middle of the batch.
-    fixture.store.put("rides/hour=2026-11-01T03", bytes::Bytes::from_static(b"in the way")).expect("room");
+    fixture.store.put("rides/hour=2026-11-01T03", bytes::Bytes::from_static(b"in the way")).expect("written");
     let file = fixture.file("fine.csv", rides(1000, 5));
     let error = fixture.ingest(Source::path(file), "in the way").expect_err("no folder");
     assert!(matches!(error, IngestError::Store(_)), "{error}");

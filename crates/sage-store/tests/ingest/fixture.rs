@@ -96,7 +96,7 @@ impl Fixture {
     pub(crate) fn file(&self, name: &str, bytes: impl AsRef<[u8]>) -> PathBuf {
         let path = self.folder.path().join(name);
         std::fs::create_dir_all(path.parent().expect("a folder")).expect("a folder");
-        std::fs::write(&path, bytes).expect("room");
+        std::fs::write(&path, bytes).expect("written");
         path
     }
 

@@ -167,7 +167,7 @@ fn bombs() -> Vec<(&'static str, Vec<u8>, &'static str)> {
 fn ingest_bytes(bytes: &[u8]) -> (Result<IngestedBatch, IngestError>, Vec<String>) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("a.parquet");
-    std::fs::write(&path, bytes).expect("room");
+    std::fs::write(&path, bytes).expect("written");
     let store = BlockStore::local(folder.path().join("blocks")).expect("a store");
     let stream = StreamFile::parse(STREAM).expect("a stream");
     let mut noise = SecureNoise::new().expect("randomness");

@@ -48,9 +48,9 @@ user = "customer"
 contribution = 20
 time = "at"
 blocks = { user_range = 1000, time = "30d", attribute = "country" }
-tick = "5m"
+disclosure_interval = "5m"
 [policy]
-doors = ["enforced", "declared"]
+access_modes = ["enforced", "attested"]
 [[policy.contexts]]
 name = "north"
 epsilon = "0.5"
@@ -94,7 +94,7 @@ fn every_key_of_a_file_is_read() {
     assert_eq!(taxi.access[&Role::PrivacyOfficer], ["ada"]);
     let Limits::Single(limit) = taxi.policy.limits else { panic!("one limit") };
     assert_eq!((limit.ceiling.epsilon.to_string(), limit.rule), ("1".to_owned(), Rule::Renyi));
-    assert_eq!(taxi.policy.doors, AccessModes::EnforcedOnly);
+    assert_eq!(taxi.policy.access_modes, AccessModes::EnforcedOnly);
     assert_eq!(
         taxi.schema().fields().iter().map(|field| field.name().as_str()).collect::<Vec<_>>(),
         ["pickup", "distance", "payment", "_lane"]
@@ -200,8 +200,16 @@ fn errors_name_the_line_the_key_and_the_allowed_values() {
         ("{ time = \"1h\" }", "{ user_range = 0 }", &["line 6", "1 to 1000000000"]),
         ("test_share = 0.1", "test_share = 1.0", &["line 7", "between zero and one"]),
         ("retention = \"400d\"", "retention = 400", &["line 8", "`stream.retention` is 400"]),
-        ("retention = \"400d\"", "tick = \"2d\"", &["line 8", "`stream.tick` is \"2d\"", "at most a day"]),
-        ("retention = \"400d\"", "tick = \"30s\"", &["`stream.tick` is \"30s\"", "at least a minute"]),
+        (
+            "retention = \"400d\"",
+            "disclosure_interval = \"2d\"",
+            &["line 8", "`stream.disclosure_interval` is \"2d\"", "at most a day"],
+        ),
+        (
+            "retention = \"400d\"",
+            "disclosure_interval = \"30s\"",
+            &["`stream.disclosure_interval` is \"30s\"", "at least a minute"],
+        ),
         ("name = \"taxi\"", "name = \"../taxi\"", &["line 3", "small letters"]),
         ("privacy-officer", "officer", &["`access.officer`", "did you mean `privacy-officer`?"]),
         ("privacy-officer = [\"ada\"]", "privacy-officer = \"ada\"", &["a list of names"]),

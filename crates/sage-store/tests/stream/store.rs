@@ -12,15 +12,15 @@ fn every_backend_stores_lists_and_deletes_files() {
         let store = BlockStore::open(address).expect(address);
         let names = ["taxi/country=a%2Fb/part-2.parquet", "taxi/hour=2026-11-01T08/part-1.parquet"];
         for name in names {
-            store.put(name, Bytes::from(name.to_owned())).expect("room");
+            store.put(name, Bytes::from(name.to_owned())).expect("written");
         }
-        store.write("taxi-other/x", Bytes::from_static(b"x")).expect("room");
+        store.write("taxi-other/x", Bytes::from_static(b"x")).expect("written");
         assert_eq!(store.list("taxi").expect("a list"), names, "{address}");
         assert_eq!(store.list("nothing").expect("a list"), Vec::<String>::new());
         for name in names {
             assert_eq!(store.read(name).expect("a file"), name);
         }
-        store.write(names[0], Bytes::from_static(b"again")).expect("room");
+        store.write(names[0], Bytes::from_static(b"again")).expect("written");
         assert_eq!(store.read(names[0]).expect("a file"), "again");
         for name in names {
             store.delete(name).expect("deleted");
@@ -58,7 +58,7 @@ fn a_full_disk_is_reported_and_no_file_remains() {
     let store = BlockStore::local(folder.path()).expect("a store");
     std::fs::create_dir(folder.path().join("taxi")).expect("a folder");
     std::os::unix::fs::symlink(full, folder.path().join("taxi/part")).expect("a link");
-    let error = store.write("taxi/part", Bytes::from_static(b"rows")).expect_err("no room");
+    let error = store.write("taxi/part", Bytes::from_static(b"rows")).expect_err("a full disk");
     assert_eq!(error, StoreError::Full("taxi/part".to_owned()));
     assert!(error.to_string().contains("free some space"));
     assert_eq!(store.list("taxi").expect("a list"), Vec::<String>::new());

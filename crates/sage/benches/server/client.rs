@@ -113,13 +113,13 @@ pub(crate) fn rate(address: &str, connections: usize, time: Duration, next: impl
     let next = Rc::new(next);
     local.block_on(&runtime, async {
         let began = Instant::now();
-        let ask = |next: Rc<_>| asked(address, began, time, next);
+        let ask = |next: Rc<_>| count_responses(address, began, time, next);
         let all = futures::future::join_all((0..connections).map(|_| ask(Rc::clone(&next)))).await;
         all.into_iter().sum::<u64>() as f64 / began.elapsed().as_secs_f64()
     })
 }
 
-async fn asked<Next: Fn() -> Question>(address: &str, began: Instant, time: Duration, next: Rc<Next>) -> u64 {
+async fn count_responses<Next: Fn() -> Question>(address: &str, began: Instant, time: Duration, next: Rc<Next>) -> u64 {
     let mut stream = tokio::net::TcpStream::connect(address).await.expect("a connection");
     stream.set_nodelay(true).expect("a setting");
     let mut buffer = vec![0; 1 << 14];

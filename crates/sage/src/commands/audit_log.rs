@@ -8,7 +8,7 @@ use clap::Args;
 use sage_engine::doctor::Finding;
 use sage_engine::log::{LogCopy, hexadecimal};
 use sage_engine::verify::{Verification, verify};
-use sage_engine::{Engine, EngineError, EventView, Opened, Places, backup};
+use sage_engine::{Engine, EngineError, EngineOptions, EventView, Opened, backup};
 use sage_server::diagnostics::note;
 use sage_server::event_filter::{EventFilter, EventQuery};
 use sage_server::format::timestamp;
@@ -87,7 +87,7 @@ pub(crate) fn log(args: &LogArgs) -> Result<(), Failure> {
     args.directory.check_exists()?;
     let copy = LogCopy::create(&args.directory.dir).map_err(EngineError::from)?;
     // A copy has neither exported heads nor a rollback fence.
-    let Opened::Ready(engine) = Engine::open(copy.path(), &Places::default())? else {
+    let Opened::Ready(engine) = Engine::open(copy.path(), &EngineOptions::default())? else {
         return Err(Failure::no_answer("the log cannot be read", "sage audit verify reports what is wrong"));
     };
     let mut found: Vec<EventView> = Vec::new();
@@ -131,7 +131,7 @@ fn text_line(event: &EventView) -> String {
 
 pub(crate) fn check(args: &VerifyArgs) -> Result<(), Failure> {
     args.directory.check_exists()?;
-    let mut verified = verify(&args.directory.dir, &args.directory.places())?;
+    let mut verified = verify(&args.directory.dir, &args.directory.options())?;
     // Work in progress when the log was copied, or when its process ended, is not a finding.
     verified.findings.retain(|finding| !matches!(finding, Finding::Running(_)));
     if args.json {
@@ -175,7 +175,7 @@ fn text(verified: &Verification) -> String {
 
 pub(crate) fn export(args: &ExportArgs) -> Result<(), Failure> {
     args.directory.check_exists()?;
-    let events = backup::export(&args.directory.dir, &args.directory.places(), &args.folder)?;
+    let events = backup::export(&args.directory.dir, &args.directory.options(), &args.folder)?;
     let folder = args.folder.display();
     if args.json {
         return print_json(&ExportResult { folder: args.folder.clone(), events });

@@ -77,7 +77,7 @@ pub(crate) struct RestoreArgs {
 
 pub(crate) fn save(args: &BackupArgs) -> Result<(), Failure> {
     args.directory.check_exists()?;
-    let saved = backup::save(&args.directory.dir, &args.directory.places(), &args.folder)?;
+    let saved = backup::save(&args.directory.dir, &args.directory.options(), &args.folder)?;
     if args.json {
         return print_json(&BackupResult {
             folder: args.folder.clone(),
@@ -98,8 +98,8 @@ pub(crate) fn save(args: &BackupArgs) -> Result<(), Failure> {
 pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
     let Some(folder) = &args.folder else { return acknowledge(args) };
     let tokens = if args.keep_tokens { RestoredTokens::Kept } else { RestoredTokens::Revoked };
-    let saved = backup::restore(folder, &args.directory.dir, &args.directory.places(), tokens)?;
-    let place = args.directory.dir.display();
+    let saved = backup::restore(folder, &args.directory.dir, &args.directory.options(), tokens)?;
+    let directory = args.directory.dir.display();
     if args.json {
         return print_json(&RestoreResult {
             directory: args.directory.dir.clone(),
@@ -113,10 +113,10 @@ pub(crate) fn restore(args: &RestoreArgs) -> Result<(), Failure> {
         note("tokens of the backup are not valid; create new ones with: sage token create --as NAME");
     }
     note(&format!(
-        "it grants nothing until an officer has answered for it: sage restore --acknowledge --nothing-since --dir {place} \
+        "it grants nothing until an officer has answered for it: sage restore --acknowledge --nothing-since --dir {directory} \
          --as NAME"
     ));
-    print(&format!("{} files in {place}, with the log up to event {}\n", saved.files.len(), saved.events))
+    print(&format!("{} files in {directory}, with the log up to event {}\n", saved.files.len(), saved.events))
 }
 
 fn acknowledge(args: &RestoreArgs) -> Result<(), Failure> {
@@ -132,7 +132,7 @@ fn acknowledge(args: &RestoreArgs) -> Result<(), Failure> {
     };
     let who = args.user.principal()?;
     args.directory.check_exists()?;
-    let said = match Engine::open(&args.directory.dir, &args.directory.places())? {
+    let said = match Engine::open(&args.directory.dir, &args.directory.options())? {
         Opened::Ready(_) => "the directory is not fenced; there is nothing to acknowledge",
         Opened::Fenced(log) if !log.is_restored() => {
             return Err(Failure::no_answer(

@@ -37,7 +37,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
     if args.acknowledge {
         return acknowledge(args);
     }
-    let doctor = Doctor::examine(&args.directory.dir, &args.directory.places())?;
+    let doctor = Doctor::examine(&args.directory.dir, &args.directory.options())?;
     let (events, exported) = (doctor.head().length, doctor.head_was_exported());
     let found = if args.repair { doctor.repair()? } else { doctor.findings().to_vec() };
     let findings: Vec<String> = found.iter().map(Finding::to_string).collect();
@@ -57,7 +57,7 @@ pub(crate) fn run(args: &DoctorArgs) -> Result<(), Failure> {
 }
 
 fn acknowledge(args: &DoctorArgs) -> Result<(), Failure> {
-    match Engine::open(&args.directory.dir, &args.directory.places())? {
+    match Engine::open(&args.directory.dir, &args.directory.options())? {
         Opened::Ready(_) => print("the log holds every exported head; there is nothing to acknowledge\n"),
         Opened::Fenced(log) => {
             log.acknowledge(&args.user.principal()?)?.close()?;

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 use sage_engine::ingest::{ColumnOutline, ColumnType, read_outline};
-use sage_engine::{Engine, Opened, Places};
+use sage_engine::{Engine, EngineOptions, Opened};
 use sage_server::format::quoted;
 
 use crate::directory::UserArgs;
@@ -65,7 +65,7 @@ pub(crate) fn run(args: &InitArgs) -> Result<(), Failure> {
     };
     let stream = stream_file(&name, who.name(), &columns);
     // Opening creates a missing directory.
-    match Engine::open(directory, &Places::default())? {
+    match Engine::open(directory, &EngineOptions::default())? {
         Opened::Ready(engine) => engine.close()?,
         Opened::Fenced(_) => return Err(Failure::no_answer("the new directory has a past", "name another")),
     }
@@ -107,8 +107,8 @@ impl InitArgs {
         let rows = self.from.as_ref().map_or_else(|| "FILE".to_owned(), |file| file.display().to_string());
         let edit = match open {
             0 => format!("{folder}/{STREAM} is a sample: give it your columns, their bounds and a policy"),
-            1 => format!("one place in {folder}/{STREAM} is marked {OPEN}: state what is publicly known"),
-            open => format!("{open} places in {folder}/{STREAM} are marked {OPEN}: state what is publicly known"),
+            1 => format!("one value in {folder}/{STREAM} is marked {OPEN}: state what is publicly known"),
+            open => format!("{open} values in {folder}/{STREAM} are marked {OPEN}: state what is publicly known"),
         };
         format!(
             "made {folder} with {STREAM} and {PIPELINE}\n{edit}. Then:\n  sage stream create {folder}/{STREAM}{more}\n  \

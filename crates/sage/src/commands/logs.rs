@@ -84,7 +84,7 @@ fn steps(engine: &Engine, number: u64) -> Result<Vec<(EventView, Option<String>)
         let ended = events.len() < AT_ONCE;
         for event in events.into_iter().filter(|event| event.run == Some(number)) {
             chosen += usize::from(event.kind == "attempt-chosen");
-            let attempt = chosen.checked_sub(1).and_then(|place| Some((run.attempts.get(place)?, losses.get(place)?)));
+            let attempt = chosen.checked_sub(1).and_then(|index| Some((run.attempts.get(index)?, losses.get(index)?)));
             let detail = match event.kind {
                 "attempt-chosen" => attempt.map(|(attempt, loss)| attempt_text(attempt, *loss)),
                 "attempt-lost" | "attempt-judged" | "attempt-refused" | "released" => {

@@ -159,8 +159,10 @@ fn counted(cost: &QueryCharge) -> String {
         loss(&lanes.test),
         at(delta)
     );
-    match &cost.asked {
-        Some(asked) => format!("{counts}; asked for was epsilon {}{}", loss(&asked.epsilon), at(&asked.delta)),
+    match &cost.requested {
+        Some(requested) => {
+            format!("{counts}; requested: epsilon {}{}", loss(&requested.epsilon), at(&requested.delta))
+        }
         None => counts,
     }
 }

@@ -75,8 +75,8 @@ pub(crate) struct ServeArgs {
     listen: ListenArgs,
     /// The disclosure interval in seconds: users without a role on a stream see the results of its attempts at the end
     /// of an interval; a stream file can set a longer one
-    #[arg(long, value_name = "SECONDS", env = "SAGE_TICK", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
-    tick: u64,
+    #[arg(long, value_name = "SECONDS", env = "SAGE_DISCLOSURE_INTERVAL", default_value_t = 60, value_parser = clap::value_parser!(u64).range(1..=86_400))]
+    disclosure_interval: u64,
     /// How many requests per second one token may make
     #[arg(long, value_name = "NUMBER", env = "SAGE_MOST_REQUESTS", default_value_t = 100_000)]
     most_requests: u32,
@@ -106,7 +106,8 @@ pub(crate) struct ServeArgs {
 impl ServeArgs {
     fn configuration(&self) -> Configuration {
         let ListenArgs { listen, tls_certificate, tls_key, .. } = self.listen.clone();
-        let directory = self.directory.under(&self.operator).with_interval(Duration::from_secs(self.tick));
+        let directory =
+            self.directory.under(&self.operator).with_interval(Duration::from_secs(self.disclosure_interval));
         Configuration {
             listen: ListenConfiguration {
                 address: listen,

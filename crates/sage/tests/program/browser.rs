@@ -8,7 +8,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use crate::http::Serving;
-use crate::place::{Place, project};
+use crate::workdir::{Workdir, project};
 
 /// A table with a line for each hour of the day.
 const HOURS: &str = r#"
@@ -55,41 +55,41 @@ split = { train = 0.3, reject = 0.7 }
 "#;
 
 /// Four weeks of rides, runs in every state but those that need a server, and releases in both.
-fn lived_in() -> Place {
-    let place = Place::new();
-    place.good("generate taxi --rows 500_000 --start 2026-09-01 --end 2026-09-29 --out rides");
-    place.good("stream create rides/_stream.toml --as ada");
-    place.good("ingest taxi rides --as dan");
-    place.good("blocks taxi --do seal --before 2026-09-28 --as dan");
-    std::fs::write(place.path("hours.toml"), HOURS).expect("a file");
-    std::fs::write(place.path("exact.toml"), EXACT).expect("a file");
+fn lived_in() -> Workdir {
+    let workdir = Workdir::new();
+    workdir.good("generate taxi --rows 500_000 --start 2026-09-01 --end 2026-09-29 --out rides");
+    workdir.good("stream create rides/_stream.toml --as ada");
+    workdir.good("ingest taxi rides --as dan");
+    workdir.good("blocks taxi --do seal --before 2026-09-28 --as dan");
+    std::fs::write(workdir.path("hours.toml"), HOURS).expect("a file");
+    std::fs::write(workdir.path("exact.toml"), EXACT).expect("a file");
     let duration = "examples/duration.toml";
     let twice = ("bound = 0.25", "bound = 0.25\n\n[adapt]\nattempts = 2");
-    place.variant(duration, "hasty.toml", &[("taxi-duration", "taxi-hasty"), ("0.02", "0.001"), twice]);
-    place.variant(duration, "season.toml", &[("taxi-duration", "taxi-season"), ("\"12h\"", "\"60d\"")]);
-    place.variant(duration, "summer.toml", &[("taxi-duration", "taxi-summer"), ("\"12h\"", "\"60d\"")]);
+    workdir.variant(duration, "hasty.toml", &[("taxi-duration", "taxi-hasty"), ("0.02", "0.001"), twice]);
+    workdir.variant(duration, "season.toml", &[("taxi-duration", "taxi-season"), ("\"12h\"", "\"60d\"")]);
+    workdir.variant(duration, "summer.toml", &[("taxi-duration", "taxi-summer"), ("\"12h\"", "\"60d\"")]);
     let network = "kind = \"mlp\"\nlayers = [32, 32]\nepochs = 4000\nbatch = 4096\nrows = 700";
-    place.variant(duration, "network.toml", &[("taxi-duration", "taxi-network"), ("kind = \"ridge\"", network)]);
+    workdir.variant(duration, "network.toml", &[("taxi-duration", "taxi-network"), ("kind = \"ridge\"", network)]);
     // Accepted, accepted, accepted; rejected; out of attempts; a version that is withdrawn.
     for file in [duration, "examples/speed.toml", "hours.toml"] {
-        place.good(&format!("submit {file} --wait --as mia"));
+        workdir.good(&format!("submit {file} --wait --as mia"));
     }
-    assert_eq!(place.run("submit exact.toml --wait --as mia").code, Some(10), "it is rejected");
-    place.run("submit hasty.toml --wait --as mia");
-    place.good(&format!("submit {duration} --wait --as mia"));
-    place.good("models alias taxi-duration@1 champion --as mia");
-    let mut withdraw = place.command(&["models", "withdraw", "taxi-duration@2", "--reason", "the meter was wrong"]);
+    assert_eq!(workdir.run("submit exact.toml --wait --as mia").code, Some(10), "it is rejected");
+    workdir.run("submit hasty.toml --wait --as mia");
+    workdir.good(&format!("submit {duration} --wait --as mia"));
+    workdir.good("models alias taxi-duration@1 champion --as mia");
+    let mut withdraw = workdir.command(&["models", "withdraw", "taxi-duration@2", "--reason", "the meter was wrong"]);
     assert!(withdraw.args(["--as", "mia"]).output().expect("it runs").status.success());
-    place.good("blocks taxi --do retire --before 2026-09-04 --as ada");
-    place.good("blocks taxi --do delete --before 2026-09-02 --as ada");
-    place
+    workdir.good("blocks taxi --do retire --before 2026-09-04 --as ada");
+    workdir.good("blocks taxi --do delete --before 2026-09-02 --as ada");
+    workdir
 }
 
 /// A run whose attempt a crash ends, and which tries again after it; behind it one that waits and one that is
 /// cancelled.
-fn crashed(place: &Place, mia: &str) -> Serving {
-    let text = |name| std::fs::read_to_string(place.path(name)).expect("a file");
-    let mut serving = Serving::start(place);
+fn crashed(workdir: &Workdir, mia: &str) -> Serving {
+    let text = |name| std::fs::read_to_string(workdir.path(name)).expect("a file");
+    let mut serving = Serving::start(workdir);
     serving.good("POST", "/v1/runs", mia, &text("network.toml"));
     // An attempt may be over before the kill comes; then the next one is met.
     let is_lost =
@@ -97,7 +97,7 @@ fn crashed(place: &Place, mia: &str) -> Serving {
     for kill in 0.. {
         serving.wait_for("/v1/runs/7", mia, |run| run["status"] == "running");
         serving.kill();
-        serving = Serving::start(place);
+        serving = Serving::start(workdir);
         if is_lost(&serving.wait_for("/v1/runs/7", mia, |run| run["status"] == "running")) {
             break;
         }
@@ -115,15 +115,15 @@ fn pages_hold_in_a_browser() {
         println!("no browser, so pages were not walked through: cargo xtask pages");
         return;
     };
-    let place = lived_in();
+    let workdir = lived_in();
     let tokens: Value = ["ada", "dan", "mia", "carl"]
         .iter()
-        .map(|name| ((*name).to_owned(), json!(place.good(&format!("token create --as {name}")).trim())))
+        .map(|name| ((*name).to_owned(), json!(workdir.good(&format!("token create --as {name}")).trim())))
         .collect::<serde_json::Map<String, Value>>()
         .into();
     let mia = tokens["mia"].as_str().expect("a token").to_owned();
-    let serving = crashed(&place, &mia);
-    let season = std::fs::read_to_string(place.path("season.toml")).expect("a file");
+    let serving = crashed(&workdir, &mia);
+    let season = std::fs::read_to_string(workdir.path("season.toml")).expect("a file");
     let folder = modules.parent().expect("a folder");
     let states = json!({
         "1": "accepted", "4": "rejected", "5": "out of attempts", "7": "running", "8": "waiting", "9": "cancelled",

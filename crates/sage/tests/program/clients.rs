@@ -4,15 +4,15 @@
 use std::process::Command;
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::server::token;
 use crate::standing::there;
+use crate::workdir::Workdir;
 
 #[test]
 fn curl_asks_and_sqlite3_reads_the_log() {
-    let (place, _) = Place::with_rides("2_000");
-    let mia = token(&place, "mia");
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = token(&workdir, "mia");
+    let serving = Serving::start(&workdir);
     if there("curl", "the client curl") {
         let curl = |rest: &[&str]| {
             let mut command = Command::new("curl");
@@ -23,7 +23,7 @@ fn curl_asks_and_sqlite3_reads_the_log() {
         let (bearer, base) = (format!("Authorization: Bearer {mia}"), format!("http://{}", serving.address));
         let (good, body) = curl(&["--compressed", "-H", &bearer, &format!("{base}/v1/streams/taxi")]);
         assert!(good && body.contains("\"name\":\"taxi\""), "{body}");
-        let file = format!("@{}", place.path("examples/duration.toml").display());
+        let file = format!("@{}", workdir.path("examples/duration.toml").display());
         let (good, body) = curl(&["-H", &bearer, "--data-binary", &file, &format!("{base}/v1/plan")]);
         assert!(good && body.contains("\"starts_now\""), "{body}");
         let (good, body) = curl(&[&format!("{base}/v1/streams")]);
@@ -31,7 +31,7 @@ fn curl_asks_and_sqlite3_reads_the_log() {
     }
     if there("sqlite3", "the client sqlite3") {
         // Beside the server, as its operator would.
-        let log = format!("file:{}?mode=ro", place.path("sage-data/log.db").display());
+        let log = format!("file:{}?mode=ro", workdir.path("sage-data/log.db").display());
         let queries = "SELECT count(*) = max(number) + 1 FROM record; SELECT length = (SELECT count(*) FROM record) FROM head; \
                        PRAGMA integrity_check;";
         let output = Command::new("sqlite3").args([&log, queries]).output().expect("sqlite3 runs");
@@ -86,11 +86,11 @@ fn clients_in_python_find_load_and_ask() {
         println!("SAGE_CLIENTS_PYTHON is not set, so the clients of MLflow and of the inference protocol are left out");
         return;
     };
-    let (place, _) = Place::with_rides("150_000");
-    place.good("submit examples/duration.toml --wait --as mia");
-    place.good("models alias taxi-duration champion --as mia");
-    let carl = token(&place, "carl");
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("150_000");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    workdir.good("models alias taxi-duration champion --as mia");
+    let carl = token(&workdir, "carl");
+    let serving = Serving::start(&workdir);
     let output = Command::new(python)
         .args(["-c", PYTHON])
         .env("MLFLOW_TRACKING_URI", format!("http://{}", serving.address))

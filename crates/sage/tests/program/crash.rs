@@ -5,16 +5,16 @@ use std::process::Command;
 use serde_json::json;
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::server::{pipeline, token};
+use crate::workdir::Workdir;
 
 /// A pipeline whose attempt takes long enough to be interrupted.
-fn long(place: &Place) -> String {
+fn long(workdir: &Workdir) -> String {
     let network = "kind = \"mlp\"\nlayers = [64]\nbatch = 512\nepochs = 3000\nrows = 40000";
     let table = "  { group_mean = \"3600 * distance / duration\", by = \"extract(hour from pickup)\", name = \
                  \"usual_speed\", keys = 24, bounds = [0, 60] },\n";
-    place.variant("examples/duration.toml", "long.toml", &[("kind = \"ridge\"", network), (table, "")]);
-    std::fs::read_to_string(place.path("long.toml")).expect("a file").replace("\"taxi-duration\"", "\"long\"")
+    workdir.variant("examples/duration.toml", "long.toml", &[("kind = \"ridge\"", network), (table, "")]);
+    std::fs::read_to_string(workdir.path("long.toml")).expect("a file").replace("\"taxi-duration\"", "\"long\"")
 }
 
 /// Ends the process like a stack overflow.
@@ -26,21 +26,21 @@ fn abort(mut serving: Serving) {
 
 #[test]
 fn a_run_whose_attempt_aborts_the_process_is_quarantined() {
-    let (place, _) = Place::with_rides("150_000");
-    let mia = token(&place, "mia");
-    let mut serving = Serving::start(&place);
-    serving.good("POST", "/v1/runs", &mia, &long(&place));
+    let (workdir, _) = Workdir::with_rides("150_000");
+    let mia = token(&workdir, "mia");
+    let mut serving = Serving::start(&workdir);
+    serving.good("POST", "/v1/runs", &mia, &long(&workdir));
     for _ in 0..3 {
         serving.wait_for("/v1/runs/1", &mia, |run| run["status"] == "running");
         // The attempt is in progress once the file `working` records it.
-        let working = place.path("sage-data/working");
+        let working = workdir.path("sage-data/working");
         let began = std::time::Instant::now();
         while !std::fs::read_to_string(&working).is_ok_and(|text| text.contains("1 attempt")) {
             assert!(began.elapsed().as_secs() < 60, "no attempt is in progress");
             std::thread::sleep(std::time::Duration::from_millis(10));
         }
         abort(serving);
-        serving = Serving::start(&place);
+        serving = Serving::start(&workdir);
     }
     let run = serving.wait_for("/v1/runs/1", &mia, |run| run["over"] == true);
     assert_eq!(run["status"], "crashed", "{run}");
@@ -49,30 +49,30 @@ fn a_run_whose_attempt_aborts_the_process_is_quarantined() {
     let lost = run["attempts"].as_array().expect("attempts").iter().filter(|one| one["verdict"] == "lost").count();
     assert_eq!(lost, 3, "{run}");
     // The server continues with other runs.
-    serving.good("POST", "/v1/runs", &mia, &pipeline(&place));
+    serving.good("POST", "/v1/runs", &mia, &pipeline(&workdir));
     let other = serving.wait_for("/v1/runs/2", &mia, |run| run["over"] == true);
     assert_ne!(other["status"], "crashed", "{other}");
     drop(serving);
-    place.good("doctor");
+    workdir.good("doctor");
 }
 
 /// Regression: an expression that overflowed the stack during planning crashed the worker at every start, because
 /// nothing was charged and so no attempt counted.
 #[test]
 fn a_run_that_aborts_the_process_while_it_is_planned_is_quarantined() {
-    let (place, _) = Place::with_rides("60_000");
-    place.variant("examples/duration.toml", "later.toml", &[("\"12h\"", "\"60d\"")]);
-    place.good("submit later.toml --as mia");
+    let (workdir, _) = Workdir::with_rides("60_000");
+    workdir.variant("examples/duration.toml", "later.toml", &[("\"12h\"", "\"60d\"")]);
+    workdir.good("submit later.toml --as mia");
     // The state after a process has aborted during planning for the third time.
-    std::fs::write(place.path("sage-data/working"), "1 planning 2 0\n").expect("a file");
-    let run = place.json("explain 1");
+    std::fs::write(workdir.path("sage-data/working"), "1 planning 2 0\n").expect("a file");
+    let run = workdir.json("explain 1");
     assert_eq!((&run["status"], &run["attempts"]), (&json!("crashed"), &json!([])), "{run}");
     // One or two crashes do not end the run.
-    place.good("submit later.toml --as mia");
-    std::fs::write(place.path("sage-data/working"), "2 planning 1 0\n").expect("a file");
-    place.good("work");
-    assert_eq!(place.json("explain 2")["status"], "waiting");
-    let left = std::fs::read_to_string(place.path("sage-data/working")).expect("a file");
+    workdir.good("submit later.toml --as mia");
+    std::fs::write(workdir.path("sage-data/working"), "2 planning 1 0\n").expect("a file");
+    workdir.good("work");
+    assert_eq!(workdir.json("explain 2")["status"], "waiting");
+    let left = std::fs::read_to_string(workdir.path("sage-data/working")).expect("a file");
     assert_eq!(left.trim(), "", "a run that was planned well has no crashes");
-    place.good("doctor");
+    workdir.good("doctor");
 }

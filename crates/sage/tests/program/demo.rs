@@ -6,8 +6,8 @@ use std::process::{Command, Stdio};
 use serde_json::Value;
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::story::documented;
+use crate::workdir::Workdir;
 use crate::{sage, stderr};
 
 /// Checks of the final report that do not depend on noise.
@@ -43,8 +43,8 @@ fn is_a_good_end(end: &Value) {
 
 #[test]
 fn a_year_passes_and_leaves_a_directory_like_any_other() {
-    let place = Place::new();
-    let output = place.run("demo --once --json --rows 1_500_000 --dir year");
+    let workdir = Workdir::new();
+    let output = workdir.run("demo --once --json --rows 1_500_000 --dir year");
     assert_eq!(output.code, Some(0), "{}", output.err);
     let end: Value = serde_json::from_str(&output.out).expect("one JSON object");
     is_a_good_end(&end);
@@ -55,26 +55,26 @@ fn a_year_passes_and_leaves_a_directory_like_any_other() {
     }
     assert!(!output.err.contains('\u{1b}'), "colour without a terminal");
     // The directory is a real one: the log verifies, budgets agree, models predict.
-    assert!(place.good("doctor --dir year").contains("nothing is wrong"));
-    assert_eq!(place.json("runs --dir year").as_array().map(Vec::len), Some(5));
-    assert_eq!(place.json("budget taxi --dir year")["epsilon_lost"], end["budget"]["epsilon_lost"]);
-    assert_eq!(place.json("features get speed-by-hour --dir year")["lines"].as_array().map(Vec::len), Some(24));
-    assert!(!place.path("year/rides").exists(), "the ingested ride files are gone");
-    place.fails("demo --once --dir year", 1, "is not empty, and nothing in it is overwritten");
-    place.fails("demo --once --rows 5", 2, "--rows must be a whole number of at least");
+    assert!(workdir.good("doctor --dir year").contains("nothing is wrong"));
+    assert_eq!(workdir.json("runs --dir year").as_array().map(Vec::len), Some(5));
+    assert_eq!(workdir.json("budget taxi --dir year")["epsilon_lost"], end["budget"]["epsilon_lost"]);
+    assert_eq!(workdir.json("features get speed-by-hour --dir year")["lines"].as_array().map(Vec::len), Some(24));
+    assert!(!workdir.path("year/rides").exists(), "the ingested ride files are gone");
+    workdir.fails("demo --once --dir year", 1, "is not empty, and nothing in it is overwritten");
+    workdir.fails("demo --once --rows 5", 2, "--rows must be a whole number of at least");
 }
 
 #[test]
 fn the_dashboard_is_a_server_and_a_temporary_directory_goes_with_it() {
-    let place = Place::new();
+    let workdir = Workdir::new();
     let mut command = Command::new(env!("CARGO_BIN_EXE_sage"));
     // A directory in the environment is not touched.
     command
         .args(["demo", "--rows", "1_500_000"])
-        .env("SAGE_DIR", place.path("other"))
-        .env("SAGE_BLOCKS", place.path("b"));
+        .env("SAGE_DIR", workdir.path("other"))
+        .env("SAGE_BLOCKS", workdir.path("b"));
     let mut child =
-        command.env("TMPDIR", place.path("")).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("runs");
+        command.env("TMPDIR", workdir.path("")).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("runs");
     let mut lines = BufReader::new(child.stdout.take().expect("a pipe")).lines().map(|line| line.expect("text"));
     let mut text = String::new();
     let mut token = None;
@@ -99,13 +99,13 @@ fn the_dashboard_is_a_server_and_a_temporary_directory_goes_with_it() {
         assert!(page.status == 200 && page.body.contains(part), "{path}: {} {}", page.status, page.body);
     }
     let demos = || {
-        let names = place.path("").read_dir().expect("a folder").flatten().map(|entry| entry.file_name());
+        let names = workdir.path("").read_dir().expect("a folder").flatten().map(|entry| entry.file_name());
         names.filter(|name| name.to_string_lossy().starts_with("sage-demo-")).count()
     };
     assert_eq!(demos(), 1);
     assert_eq!(serving.stop(), Some(0));
     assert_eq!(demos(), 0, "a temporary directory stays");
-    assert!(!place.path("other").exists() && !place.path("b").exists());
+    assert!(!workdir.path("other").exists() && !workdir.path("b").exists());
 }
 
 #[test]

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::json;
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::server::{SMALL, pipeline, token};
+use crate::workdir::Workdir;
 
 fn seconds() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
@@ -21,8 +21,8 @@ fn interval() -> u64 {
 }
 
 /// Starts a server with intervals of this length.
-fn start(place: &Place, seconds: u64) -> Serving {
-    Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--tick", &seconds.to_string()]))
+fn start(workdir: &Workdir, seconds: u64) -> Serving {
+    Serving::from(workdir.command(&["serve", "--listen", "127.0.0.1:0", "--disclosure-interval", &seconds.to_string()]))
 }
 
 /// A path with the names of the example in place of its parameters, by several versions.
@@ -117,12 +117,12 @@ fn differences(one: &BTreeMap<String, String>, two: &BTreeMap<String, String>) -
 /// Moving an alias to a fresh version answered 404 to users without a role until the interval was over.
 #[test]
 fn no_route_shows_a_release_before_its_interval_is_over() {
-    let (place, _) = Place::with_rides("300_000");
-    place.good("submit examples/duration.toml --wait --as mia");
-    place.good("models alias taxi-duration@1 champion --as mia");
-    let [ada, mia, carl, zoe] = ["ada", "mia", "carl", "zoe"].map(|name| token(&place, name));
+    let (workdir, _) = Workdir::with_rides("300_000");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    workdir.good("models alias taxi-duration@1 champion --as mia");
+    let [ada, mia, carl, zoe] = ["ada", "mia", "carl", "zoe"].map(|name| token(&workdir, name));
     let length = interval();
-    let serving = start(&place, length);
+    let serving = start(&workdir, length);
     let small = SMALL.replace("\"mia\"", "\"zoe\"");
     assert_eq!(serving.with_token("POST", "/v1/streams", &ada, &small).status, 201);
     let champion = |token: &str| serving.get("/v1/releases/taxi-duration/champion", token);
@@ -135,7 +135,7 @@ fn no_route_shows_a_release_before_its_interval_is_over() {
     let this = seconds() / length;
     // Zoe has a role in another stream, and her pipelines name what she must not know of yet.
     let challenger = |name: &str| {
-        pipeline(&place)
+        pipeline(&workdir)
             .replace("stream = \"taxi\"", "stream = \"small\"")
             .replace("target = 0.02", &format!("better_than = \"{name}\""))
     };
@@ -145,8 +145,8 @@ fn no_route_shows_a_release_before_its_interval_is_over() {
     let before = seen();
     assert!(before[0].len() > 80, "{}", before[0].len());
     // A second version, another release that is withdrawn at once, and aliases that are moved to the fresh version.
-    serving.good("POST", "/v1/runs", &mia, &pipeline(&place));
-    let withdrawn = pipeline(&place).replace("\"taxi-duration\"", "\"taxi-withdrawn\"");
+    serving.good("POST", "/v1/runs", &mia, &pipeline(&workdir));
+    let withdrawn = pipeline(&workdir).replace("\"taxi-duration\"", "\"taxi-withdrawn\"");
     serving.good("POST", "/v1/runs", &mia, &withdrawn);
     let began = Instant::now();
     for path in ["/v1/releases/taxi-duration/2", "/v1/releases/taxi-withdrawn/1"] {
@@ -171,7 +171,7 @@ fn no_route_shows_a_release_before_its_interval_is_over() {
     assert_eq!((&of_mia["version"], &of_mia["aliases"]), (&json!(2), &json!(["champion", "fresh"])), "{of_mia}");
     // The interval is over: everything is there.
     drop(serving);
-    let serving = Serving::start(&place);
+    let serving = Serving::start(&workdir);
     let shown = walk(&serving, &carl, &pipelines);
     assert_eq!(serving.good("GET", "/v1/releases/taxi-duration/champion", &carl, "")["version"], 2);
     let different = differences(&before[0], &shown);

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use crate::http::Serving;
-use crate::place::Place;
+use crate::workdir::Workdir;
 
 const NAMES: &[&str] = &[
     "taxi",
@@ -77,10 +77,11 @@ fn filled(path: &str, state: &mut u64) -> String {
 
 #[test]
 fn nothing_that_is_sent_makes_it_fail() {
-    let (place, stored) = Place::with_rides("150_000");
-    place.good("submit examples/duration.toml --wait --as mia");
-    let tokens = ["mia", "carl", "dan"].map(|name| place.good(&format!("token create --as {name}")).trim().to_owned());
-    let serving = Serving::start(&place);
+    let (workdir, stored) = Workdir::with_rides("150_000");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    let tokens =
+        ["mia", "carl", "dan"].map(|name| workdir.good(&format!("token create --as {name}")).trim().to_owned());
+    let serving = Serving::start(&workdir);
     let described = serving.get("/openapi.json", "").json();
     let routes: Vec<(String, String)> = described["paths"]
         .as_object()

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
-use crate::place::Place;
 use crate::shape;
+use crate::workdir::Workdir;
 
 /// A running server.
 pub(crate) struct Serving {
@@ -20,7 +20,7 @@ pub(crate) struct Serving {
 }
 
 /// The disclosure interval of test servers, in seconds.
-const TICK: &str = "1";
+const INTERVAL: &str = "1";
 
 /// A response.
 pub(crate) struct Reply {
@@ -49,8 +49,9 @@ impl Reply {
 
 impl Serving {
     /// Starts a server on a directory, and waits until it is ready and all releases are disclosed.
-    pub(crate) fn start(place: &Place) -> Self {
-        let serving = Self::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--tick", TICK]));
+    pub(crate) fn start(workdir: &Workdir) -> Self {
+        let serving =
+            Self::from(workdir.command(&["serve", "--listen", "127.0.0.1:0", "--disclosure-interval", INTERVAL]));
         let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970");
         std::thread::sleep(Duration::from_millis(1000 - now.as_millis() as u64 % 1000));
         serving

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::server::token;
+use crate::workdir::Workdir;
 
 /// A connection from an address of this machine that other tests do not use.
 fn connect_from(runtime: &tokio::runtime::Runtime, last: u8, to: &str) -> Option<TcpStream> {
@@ -47,9 +47,9 @@ fn stalled_logins(runtime: &tokio::runtime::Runtime, count: usize, to: &str) -> 
 /// minute.
 #[test]
 fn stalled_logins_do_not_block_other_clients() {
-    let (place, _) = Place::with_rides("2_000");
-    let mia = token(&place, "mia");
-    let serving = Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--stall-seconds", "2"]));
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = token(&workdir, "mia");
+    let serving = Serving::from(workdir.command(&["serve", "--listen", "127.0.0.1:0", "--stall-seconds", "2"]));
     let runtime = runtime();
     let mut stalled = stalled_logins(&runtime, 300, &serving.address);
     assert_eq!(stalled.len(), 300);
@@ -62,7 +62,7 @@ fn stalled_logins_do_not_block_other_clients() {
     let mut answer = String::new();
     stalled[0].read_to_string(&mut answer).expect("an end");
     assert!(answer.starts_with("HTTP/1.1 408"), "{answer}");
-    let metrics = serving.get("/metrics", place.good("token create --as ops --role admin").trim()).body;
+    let metrics = serving.get("/metrics", workdir.good("token create --as ops --role admin").trim()).body;
     assert!(metric(&metrics, "sage_refused_total{reason=\"body-timeout\"}") >= 1.0, "{metrics}");
 }
 
@@ -82,11 +82,11 @@ fn memory(process: u32) -> [f64; 2] {
 }
 
 /// A directory with a released model and a released statistic.
-fn released() -> Place {
-    let (place, _) = Place::with_rides("150_000");
-    place.good("submit examples/duration.toml --wait --as mia");
-    place.good("submit examples/speed.toml --wait --as mia");
-    place
+fn released() -> Workdir {
+    let (workdir, _) = Workdir::with_rides("150_000");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    workdir.good("submit examples/speed.toml --wait --as mia");
+    workdir
 }
 
 /// A request for a number of keys and features.
@@ -98,9 +98,9 @@ fn features(keys: usize, count: usize) -> String {
 /// Regression: 20,000 keys of 2,000 features used to take gigabytes.
 #[test]
 fn a_product_of_sizes_is_bounded() {
-    let place = released();
-    let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
-    let serving = Serving::start(&place);
+    let workdir = released();
+    let [mia, carl] = ["mia", "carl"].map(|name| token(&workdir, name));
+    let serving = Serving::start(&workdir);
     let path = "/get-online-features";
     let small = serving.good("POST", path, &carl, &features(3, 2));
     assert_eq!(small["results"].as_array().map(Vec::len), Some(3), "{small}");
@@ -125,12 +125,12 @@ fn a_product_of_sizes_is_bounded() {
 /// Regression: one token used to be able to take all listeners.
 #[test]
 fn listeners_are_limited_by_token() {
-    let (place, _) = Place::with_rides("2_000");
-    let [mia, dan] = ["mia", "dan"].map(|name| token(&place, name));
-    let ops = place.good("token create --as ops --role admin").trim().to_owned();
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let [mia, dan] = ["mia", "dan"].map(|name| token(&workdir, name));
+    let ops = workdir.good("token create --as ops --role admin").trim().to_owned();
     let flags = ["serve", "--listen", "127.0.0.1:0", "--most-listeners", "3"];
-    let log = std::fs::File::create(place.path("log.txt")).expect("a file");
-    let serving = Serving::talking(place.command(&flags), log.into());
+    let log = std::fs::File::create(workdir.path("log.txt")).expect("a file");
+    let serving = Serving::talking(workdir.command(&flags), log.into());
     let listening: Vec<_> = (0..3).map(|_| serving.listen(&mia)).collect();
     let refused = serving.get("/v1/events", &mia);
     assert_eq!((refused.status, refused.header("retry-after")), (429, Some("1")), "{}", refused.body);
@@ -147,17 +147,17 @@ fn listeners_are_limited_by_token() {
         assert!(began.elapsed() < Duration::from_secs(30), "listeners that are gone still count");
         sleep(Duration::from_millis(100));
     }
-    let said = std::fs::read_to_string(place.path("log.txt")).expect("what it said");
+    let said = std::fs::read_to_string(workdir.path("log.txt")).expect("what it said");
     assert!(said.contains("limit reached: listeners"), "{said}");
 }
 
 /// Regression: a client that requested much and read nothing used to keep its response in memory without limit.
 #[test]
 fn a_client_that_does_not_read_is_cut_off() {
-    let place = released();
-    let [mia, ops] = [token(&place, "mia"), place.good("token create --as ops --role admin").trim().to_owned()];
+    let workdir = released();
+    let [mia, ops] = [token(&workdir, "mia"), workdir.good("token create --as ops --role admin").trim().to_owned()];
     let flags = ["serve", "--listen", "127.0.0.1:0", "--stall-seconds", "1"];
-    let serving = Serving::from(place.command(&flags));
+    let serving = Serving::from(workdir.command(&flags));
     let body = features(100_000, 8);
     let mut slow: Vec<TcpStream> = (0..3)
         .map(|_| {
@@ -188,11 +188,11 @@ fn a_client_that_does_not_read_is_cut_off() {
 /// Regression: idle connections from one address, or from many, used to be limited by file descriptors only.
 #[test]
 fn a_flood_of_connections_pushes_out_itself() {
-    let (place, _) = Place::with_rides("2_000");
-    let mia = token(&place, "mia");
-    let ops = place.good("token create --as ops --role admin").trim().to_owned();
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = token(&workdir, "mia");
+    let ops = workdir.good("token create --as ops --role admin").trim().to_owned();
     let flags = ["serve", "--listen", "127.0.0.1:0", "--most-connections", "40", "--most-connections-each", "10"];
-    let serving = Serving::from(place.command(&flags));
+    let serving = Serving::from(workdir.command(&flags));
     // A client with a token keeps its connection.
     let mut kept = Client::new(TcpStream::connect(&serving.address).expect("a connection"), &mia);
     assert_eq!(kept.get("/v1/streams"), Some(200));
@@ -368,7 +368,7 @@ fn attack(load: &Load, eve: &str) -> Vec<JoinHandle<()>> {
     ];
     costly.extend(recursive().into_iter().map(query));
     let mut threads: Vec<JoinHandle<()>> =
-        (0..4).map(|place| load.repeat(20 + place, eve, costly.clone(), Duration::ZERO)).collect();
+        (0..4).map(|index| load.repeat(20 + index, eve, costly.clone(), Duration::ZERO)).collect();
     // Bodies that stall, with a token and without.
     let begun =
         format!("POST /v1/plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {eve}\r\nContent-Length: 9999\r\n\r\nx");
@@ -390,10 +390,10 @@ fn attack(load: &Load, eve: &str) -> Vec<JoinHandle<()>> {
         }));
     }
     // Responses that are not read.
-    let asked = features(100_000, 8);
-    let asked = format!(
-        "POST /get-online-features HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {eve}\r\nContent-Length: {}\r\n\r\n{asked}",
-        asked.len()
+    let request = features(100_000, 8);
+    let request = format!(
+        "POST /get-online-features HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {eve}\r\nContent-Length: {}\r\n\r\n{request}",
+        request.len()
     );
     let (for_readers, mut open) = (runtime(), Vec::new());
     threads.push(load.run(move |load| {
@@ -401,7 +401,7 @@ fn attack(load: &Load, eve: &str) -> Vec<JoinHandle<()>> {
             open.remove(0);
         }
         open.extend(connect_from(&for_readers, 60, &load.address).and_then(|mut stream: TcpStream| {
-            stream.write_all(asked.as_bytes()).ok()?;
+            stream.write_all(request.as_bytes()).ok()?;
             Some(stream)
         }));
         sleep(Duration::from_millis(100));
@@ -461,17 +461,17 @@ const MOST_CONNECTIONS: usize = 2048;
 fn hostile_load_leaves_honest_clients_their_service() {
     let soak = std::env::var_os("SAGE_SOAK").is_some();
     let (usual_time, time) = if soak { (30, 600) } else { (3, 6) };
-    let place = released();
+    let workdir = released();
     let both = ("ml-engineer = [\"mia\"]", "ml-engineer = [\"mia\", \"eve\"]");
-    place.variant("rides/_stream.toml", "both.toml", &[both]);
-    place.good("stream change both.toml --as ada");
-    let [mia, carl, eve] = ["mia", "carl", "eve"].map(|name| token(&place, name));
+    workdir.variant("rides/_stream.toml", "both.toml", &[both]);
+    workdir.good("stream change both.toml --as ada");
+    let [mia, carl, eve] = ["mia", "carl", "eve"].map(|name| token(&workdir, name));
     let (memory_flag, most) = (MOST_MEMORY.to_string(), MOST_CONNECTIONS.to_string());
     let flags = [
         "serve",
         "--listen",
         "127.0.0.1:0",
-        "--tick",
+        "--disclosure-interval",
         "1",
         "--most-memory",
         &memory_flag,
@@ -482,7 +482,7 @@ fn hostile_load_leaves_honest_clients_their_service() {
         "--head-seconds",
         "3",
     ];
-    let serving = Serving::from(place.command(&flags));
+    let serving = Serving::from(workdir.command(&flags));
     sleep(Duration::from_millis(1200));
     let usual = honest_rate(&serving, [&carl, &mia], Duration::from_secs(usual_time));
     let [before, _] = memory(serving.child.id());

@@ -9,6 +9,7 @@ mod clients;
 mod crash;
 mod demo;
 mod disclosure;
+mod disclosure_interval;
 mod document;
 mod explained;
 mod generate;
@@ -27,7 +28,6 @@ mod observed;
 mod operator;
 mod packaging;
 mod pages;
-mod place;
 mod progress;
 mod query;
 mod refusals;
@@ -40,8 +40,8 @@ mod shape;
 mod simulate;
 mod standing;
 mod story;
-mod ticks;
 mod usage;
+mod workdir;
 
 use std::process::{Command, Output};
 

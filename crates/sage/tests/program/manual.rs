@@ -10,8 +10,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::http::Serving;
-use crate::place::{Place, project};
 use crate::server::token;
+use crate::workdir::{Workdir, project};
 
 /// The pages of the documentation, by their paths from the root of the project.
 fn pages() -> Vec<String> {
@@ -197,15 +197,15 @@ fn the_readme_works_as_it_stands() {
         assert!(script.contains(&format!("\nsage {wanted} ")), "the README does not show {wanted}");
     }
     assert!(script.contains("| sage predict "), "the README does not show predict");
-    let place = Place::new();
+    let workdir = Workdir::new();
     let tutorial = blocks(&text_of("docs/guide/tutorial.md"));
     let block = |start: &str| {
         tutorial.iter().find_map(|(_, text)| text.starts_with(start).then_some(text)).expect("a block of the tutorial")
     };
-    run_script(&place.path(""), block("awk"), &[]);
+    run_script(&workdir.path(""), block("awk"), &[]);
     let (_, edited) = block("# file: sage-data/stream.toml").split_once('\n').expect("a file");
-    std::fs::write(place.path("edited.toml"), edited).expect("a file");
-    let said = run_script(&place.path(""), &script, &[("EDITOR", "cp edited.toml")]);
+    std::fs::write(workdir.path("edited.toml"), edited).expect("a file");
+    let said = run_script(&workdir.path(""), &script, &[("EDITOR", "cp edited.toml")]);
     for part in ["rides-minutes@1", "more runs like rides-minutes"] {
         assert!(said.contains(part), "{part:?} is missing in\n{said}");
     }
@@ -217,7 +217,7 @@ fn the_quickstart_works_as_it_stands() {
     for wanted in ["ingest", "plan", "submit", "explain", "models", "predict", "budget"] {
         assert!(script.contains(&format!("\nsage {wanted} ")), "the quickstart does not show {wanted}");
     }
-    let said = run_script(&Place::new().path(""), &script, &[]);
+    let said = run_script(&Workdir::new().path(""), &script, &[]);
     for part in ["nothing is wrong", "taxi-duration@1", "more runs like taxi-duration", "epsilon is at least"] {
         assert!(said.contains(part), "{part:?} is missing in\n{said}");
     }
@@ -231,7 +231,7 @@ fn the_guides_of_the_roles_work_as_they_stand() {
         ("data-engineer", &["nothing is wrong"]),
         ("ml-engineer", &["vendor-speed   taxi    accepted", "taxi-duration@1", "more runs like taxi-duration"]),
     ] {
-        let said = run_script(&Place::new().path(""), &script_of(&format!("docs/guide/{role}.md")), &[]);
+        let said = run_script(&Workdir::new().path(""), &script_of(&format!("docs/guide/{role}.md")), &[]);
         for part in parts {
             assert!(said.contains(part), "{role}: {part:?} is missing in\n{said}");
         }
@@ -241,7 +241,7 @@ fn the_guides_of_the_roles_work_as_they_stand() {
 /// The reference lists every command that the program has.
 #[test]
 fn every_command_is_in_the_reference() {
-    let help = Place::new().good("help");
+    let help = Workdir::new().good("help");
     let (_, commands) = help.split_once("\nCommands:\n").expect("a list of commands");
     let names = commands.lines().take_while(|line| line.starts_with("  ")).filter_map(|line| {
         line.strip_prefix("  ").filter(|rest| rest.starts_with(char::is_alphabetic))?.split_whitespace().next()
@@ -256,19 +256,18 @@ fn every_command_is_in_the_reference() {
 
 #[test]
 fn the_concepts_page_works_as_it_stands() {
-    let said = run_script(&Place::new().path(""), &script_of("docs/guide/concepts.md"), &[]);
-    for part in ["as the ledger counts; asked for was epsilon 0.05", "It was accepted and released.", "events verified"]
-    {
+    let said = run_script(&Workdir::new().path(""), &script_of("docs/guide/concepts.md"), &[]);
+    for part in ["as the ledger counts; requested: epsilon 0.05", "It was accepted and released.", "events verified"] {
         assert!(said.contains(part), "{part:?} is missing in\n{said}");
     }
 }
 
 #[test]
 fn the_operator_page_makes_and_restores_a_backup() {
-    let (place, _) = Place::with_rides("2_000");
-    run_script(&place.path(""), &script_of("docs/guide/operator.md"), &[]);
-    assert_eq!(place.json("audit verify --dir sage-new")["fenced"], false, "an officer has acknowledged it");
-    place.good("doctor --dir sage-new");
+    let (workdir, _) = Workdir::with_rides("2_000");
+    run_script(&workdir.path(""), &script_of("docs/guide/operator.md"), &[]);
+    assert_eq!(workdir.json("audit verify --dir sage-new")["fenced"], false, "an officer has acknowledged it");
+    workdir.good("doctor --dir sage-new");
 }
 
 /// The list of routes, as the server describes itself.
@@ -284,16 +283,16 @@ fn listed(described: &Value) -> String {
     };
     for (path, verbs) in described["paths"].as_object().expect("paths") {
         for (verb, operation) in verbs.as_object().expect("verbs") {
-            let named = |place: &str| {
+            let named = |location: &str| {
                 let all = operation["parameters"].as_array().into_iter().flatten();
-                all.filter(|one| one["in"] == place)
+                all.filter(|one| one["in"] == location)
                     .filter_map(|one| one["name"].as_str())
                     .collect::<Vec<_>>()
                     .join(", ")
             };
-            let (asked, headed) = (named("query"), named("header"));
+            let (queried, headed) = (named("query"), named("header"));
             let mut takes = kinds(&operation["requestBody"]);
-            takes.extend((!asked.is_empty()).then(|| format!("query: {asked}")));
+            takes.extend((!queried.is_empty()).then(|| format!("query: {queried}")));
             takes.extend((!headed.is_empty()).then(|| format!("header: {headed}")));
             let good =
                 operation["responses"].as_object().into_iter().flatten().filter(|(status, _)| *status != "default");
@@ -314,9 +313,9 @@ fn listed(described: &Value) -> String {
 
 #[test]
 fn the_list_of_routes_is_the_servers_own_and_the_first_conversation_works() {
-    let (place, _) = Place::with_rides("150_000");
-    let mia = token(&place, "mia");
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("150_000");
+    let mia = token(&workdir, "mia");
+    let serving = Serving::start(&workdir);
     let text = text_of("docs/reference/api.md");
     let end = text.find("<!-- what follows").and_then(|at| Some(at + text[at..].find("-->\n")? + 4)).expect("a mark");
     let (before, rest) = text.split_at(end);
@@ -332,7 +331,7 @@ fn the_list_of_routes_is_the_servers_own_and_the_first_conversation_works() {
     }
     let address = serving.address();
     let variables = [("SAGE_SERVER", address.as_str()), ("SAGE_TOKEN", mia.as_str())];
-    let said = run_script(&place.path(""), &script_of("docs/reference/api.md"), &variables);
+    let said = run_script(&workdir.path(""), &script_of("docs/reference/api.md"), &variables);
     for part in [
         "\"name\":\"taxi\"",
         "\"starts_now\":true",

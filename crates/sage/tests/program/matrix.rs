@@ -3,7 +3,7 @@
 //! `server::every_route_answers_every_role_as_the_table_says` checks the same against a list written by hand.
 
 use crate::http::Serving;
-use crate::server::{SMALL, busy_place, filled, pipeline, token};
+use crate::server::{SMALL, busy_workdir, filled, pipeline, token};
 
 /// A user: name, role, and the stream of the role.
 const PEOPLE: [(&str, &str, &str); 11] = [
@@ -58,20 +58,20 @@ fn is_denied(serving: &Serving, verb: &str, path: &str, token: &str, body: &str)
 
 #[test]
 fn every_operation_admits_exactly_its_audience() {
-    let (place, _, _) = busy_place();
+    let (workdir, _, _) = busy_workdir();
     let tokens = PEOPLE.map(|(name, role, _)| match (name, role) {
         ("", _) => String::new(),
-        (name, "admin") => place.good(&format!("token create --as {name} --role admin")).trim().to_owned(),
-        (name, _) => token(&place, name),
+        (name, "admin") => workdir.good(&format!("token create --as {name} --role admin")).trim().to_owned(),
+        (name, _) => token(&workdir, name),
     });
-    let serving = Serving::start(&place);
+    let serving = Serving::start(&workdir);
     let others = "privacy-officer = [\"ada\", \"oscar\"]\nauditor = [\"olaf\"]";
     let small = SMALL
         .replace("privacy-officer = [\"ada\"]", others)
         .replace("\"dan\"", "\"otto\"")
         .replace("\"mia\"", "\"zoe\"");
     assert_eq!(serving.with_token("POST", "/v1/streams", &tokens[0], &small).status, 201);
-    let (pipeline, mut cells, mut wrong) = (pipeline(&place), 0, Vec::new());
+    let (pipeline, mut cells, mut wrong) = (pipeline(&workdir), 0, Vec::new());
     let described = serving.described().clone();
     for (path, verbs) in described["paths"].as_object().expect("paths") {
         for (verb, operation) in verbs.as_object().expect("verbs") {

@@ -6,10 +6,10 @@ use serde_json::Value;
 
 use crate::http::Serving;
 use crate::manual::{run_script, script_of};
-use crate::place::Place;
+use crate::workdir::Workdir;
 
 /// Rides of four weeks, a thousand a day, by a fixed rule.
-fn write_rides(place: &Place) {
+fn write_rides(workdir: &Workdir) {
     let mut text = String::from("at,distance,minutes,payment\n");
     let mut state = 7_u64;
     let mut roll = |below: u64| {
@@ -23,12 +23,12 @@ fn write_rides(place: &Place) {
         text += &format!("2026-03-{day:02}T{hour:02}:{minute:02}:00,{}.{:02},", distance / 100, distance % 100);
         text += &format!("{}.{},{payment}\n", minutes / 10, minutes % 10);
     }
-    std::fs::write(place.path("rides.csv"), text).expect("a file");
+    std::fs::write(workdir.path("rides.csv"), text).expect("a file");
 }
 
 /// The values that the user fills in.
-fn state_bounds(place: &Place) {
-    let file = place.path("sage-data/stream.toml");
+fn state_bounds(workdir: &Workdir) {
+    let file = workdir.path("sage-data/stream.toml");
     let mut text = std::fs::read_to_string(&file).expect("the file");
     for (column, stated) in [
         ("distance", "\"number\"\nmin = 0.0\nmax = 20.0"),
@@ -44,32 +44,32 @@ fn state_bounds(place: &Place) {
 
 #[test]
 fn a_newcomer_gets_from_a_csv_to_a_released_number() {
-    let place = Place::new();
-    write_rides(&place);
-    let printed = place.good("init --from rides.csv --as ada");
-    assert!(printed.contains("3 places in sage-data/stream.toml are marked \"?\""), "{printed}");
+    let workdir = Workdir::new();
+    write_rides(&workdir);
+    let printed = workdir.good("init --from rides.csv --as ada");
+    assert!(printed.contains("3 values in sage-data/stream.toml are marked \"?\""), "{printed}");
     let next: Vec<&str> = printed.lines().filter_map(|line| line.trim().strip_prefix("sage ")).collect();
     assert_eq!(next.len(), 3, "{printed}");
-    let stream = std::fs::read_to_string(place.path("sage-data/stream.toml")).expect("the file");
+    let stream = std::fs::read_to_string(workdir.path("sage-data/stream.toml")).expect("the file");
     assert!(stream.contains("type = \"time\"") && stream.contains("time = \"at\""), "{stream}");
     assert!(!stream.contains("card") && !stream.contains("2026"), "something of a row is in the file: {stream}");
-    place.fails("init --from rides.csv --as ada", 1, "nothing is overwritten");
-    place.fails("init", 1, "nothing is overwritten");
-    assert!(place.good("runs").contains("no run yet"));
-    assert!(place.good("watch").contains("no run yet"));
+    workdir.fails("init --from rides.csv --as ada", 1, "nothing is overwritten");
+    workdir.fails("init", 1, "nothing is overwritten");
+    assert!(workdir.good("runs").contains("no run yet"));
+    assert!(workdir.good("watch").contains("no run yet"));
     // Unedited, it is refused with the line.
-    place.fails(next[0], 1, "columns");
-    state_bounds(&place);
-    place.good(next[0]);
-    place.good(next[1]);
-    place.good(&next[2].replace("TIME", "2026-04-01"));
+    workdir.fails(next[0], 1, "columns");
+    state_bounds(&workdir);
+    workdir.good(next[0]);
+    workdir.good(next[1]);
+    workdir.good(&next[2].replace("TIME", "2026-04-01"));
     let then = printed.lines().last().and_then(|line| line.split("sage ").nth(1)).expect("a last command");
     let submit = then.replace(" --wait", "");
-    place.good(&submit);
+    workdir.good(&submit);
     // One process watches while another works.
-    let mut watching = place.command(&["watch", "1", "--json", "--timeout", "60"]);
+    let mut watching = workdir.command(&["watch", "1", "--json", "--timeout", "60"]);
     let watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
-    place.good("work");
+    workdir.good("work");
     let output = watching.wait_with_output().expect("an end");
     let (out, err) = (crate::stdout(&output), crate::stderr(&output));
     assert_eq!(output.status.code(), Some(0), "{out}{err}");
@@ -78,75 +78,75 @@ fn a_newcomer_gets_from_a_csv_to_a_released_number() {
     let kinds: Vec<&str> = events.iter().filter_map(|event| event["event"].as_str()).collect();
     assert!(kinds.ends_with(&["attempt", "verdict", "end"]), "{out}");
     assert_eq!(events.last().expect("an end")["release"], "rides-count@1", "{out}");
-    let seen = place.good("watch");
+    let seen = workdir.good("watch");
     assert!(
         seen.contains("run 1 (rides-count): attempt 1: epsilon ") && seen.contains("accepted, released as"),
         "{seen}"
     );
-    assert_eq!(place.json("features get rides-count")["lines"].as_array().map(Vec::len), Some(1));
+    assert_eq!(workdir.json("features get rides-count")["lines"].as_array().map(Vec::len), Some(1));
 }
 
 #[test]
 fn a_directory_without_a_file_is_a_sample_that_works_and_parquet_has_types() {
-    let place = Place::new();
-    let printed = place.good("init city --name trips --as ada");
+    let workdir = Workdir::new();
+    let printed = workdir.good("init city --name trips --as ada");
     assert!(printed.contains("is a sample") && printed.contains("--dir city --as ada"), "{printed}");
-    place.good("stream create city/stream.toml --dir city --as ada");
-    assert!(place.good("stream show trips --dir city").contains("trips"));
-    place.good("plan city/pipeline.toml --dir city --as ada");
-    place.good("generate taxi --rows 2_000 --start 2026-01-01 --out rides");
-    let file = place.path("rides").read_dir().expect("files").flatten().map(|entry| entry.path());
+    workdir.good("stream create city/stream.toml --dir city --as ada");
+    assert!(workdir.good("stream show trips --dir city").contains("trips"));
+    workdir.good("plan city/pipeline.toml --dir city --as ada");
+    workdir.good("generate taxi --rows 2_000 --start 2026-01-01 --out rides");
+    let file = workdir.path("rides").read_dir().expect("files").flatten().map(|entry| entry.path());
     let file = file.filter(|path| path.extension().is_some_and(|kind| kind == "parquet")).min().expect("a file");
-    let printed = place.good(&format!("init taxi --from {} --name taxi --as ada", file.display()));
-    let stream = std::fs::read_to_string(place.path("taxi/stream.toml")).expect("the file");
+    let printed = workdir.good(&format!("init taxi --from {} --name taxi --as ada", file.display()));
+    let stream = std::fs::read_to_string(workdir.path("taxi/stream.toml")).expect("the file");
     for part in ["name = \"airport\"\ntype = \"boolean\"", "name = \"vendor\"\ntype = \"integer\"", "time = \"pickup\""]
     {
         assert!(stream.contains(part), "{part}: {stream}");
     }
     assert!(printed.contains("are marked") && !stream.contains("type = \"?\""), "{printed}{stream}");
-    std::fs::write(place.path("no.ndjson"), "{\"a\": 1}\n").expect("written");
-    place.fails("init other --from no.ndjson --as ada", 1, "it has no header");
-    place.fails("init other --from nowhere.csv --as ada", 1, "cannot be read");
-    place.fails("init other --name Other --as ada", 2, "a stream cannot be called");
-    assert!(!place.path("other").exists(), "a refusal leaves nothing");
+    std::fs::write(workdir.path("no.ndjson"), "{\"a\": 1}\n").expect("written");
+    workdir.fails("init other --from no.ndjson --as ada", 1, "it has no header");
+    workdir.fails("init other --from nowhere.csv --as ada", 1, "cannot be read");
+    workdir.fails("init other --name Other --as ada", 2, "a stream cannot be called");
+    assert!(!workdir.path("other").exists(), "a refusal leaves nothing");
 }
 
 #[test]
 fn watching_ends_with_the_runs_own_code() {
-    let (place, _) = Place::with_rides("150_000");
-    place.variant(
+    let (workdir, _) = Workdir::with_rides("150_000");
+    workdir.variant(
         "examples/speed.toml",
         "never.toml",
         &[("target = 4.0", "target = 0.000001"), ("[validate]", "[adapt]\nattempts = 1\n[validate]")],
     );
-    place.good("submit never.toml --as mia");
-    let early = place.run("watch 1 --timeout 1");
+    workdir.good("submit never.toml --as mia");
+    let early = workdir.run("watch 1 --timeout 1");
     assert_eq!(early.code, Some(11), "{}", early.err);
     assert!(
         early.out.contains("run 1 (speed-by-vendor): waiting") && early.err.contains("sage work does"),
         "{}",
         early.err
     );
-    place.good("work");
-    let printed = place.fails("watch 1", 11, "run 1 is out of attempts");
+    workdir.good("work");
+    let printed = workdir.fails("watch 1", 11, "run 1 is out of attempts");
     assert!(printed.contains("sage explain 1"), "{printed}");
-    place.good("submit examples/speed.toml --as mia");
-    place.good("cancel 2 --as mia");
-    place.fails("watch 2", 1, "run 2 is cancelled");
-    place.fails("watch 9", 14, "run 9");
+    workdir.good("submit examples/speed.toml --as mia");
+    workdir.good("cancel 2 --as mia");
+    workdir.fails("watch 2", 1, "run 2 is cancelled");
+    workdir.fails("watch 9", 14, "run 9");
     // With several runs, the exit code is of the first that was not accepted.
-    place.fails("watch", 11, "run 1");
+    workdir.fails("watch", 11, "run 1");
 }
 
 #[test]
 fn a_server_is_followed_by_its_events() {
-    let (place, _) = Place::with_rides("150_000");
-    let mia = place.good("token create --as mia").trim().to_owned();
-    let carl = place.good("token create --as carl").trim().to_owned();
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("150_000");
+    let mia = workdir.good("token create --as mia").trim().to_owned();
+    let carl = workdir.good("token create --as carl").trim().to_owned();
+    let serving = Serving::start(&workdir);
     let address = serving.address();
     let watch = |token: &str, more: &[&str]| {
-        let mut command = place.command(&["watch"]);
+        let mut command = workdir.command(&["watch"]);
         command.args(more).args(["--server", &address, "--timeout", "60"]).env("SAGE_TOKEN", token);
         command
             .stdout(Stdio::piped())
@@ -157,7 +157,7 @@ fn a_server_is_followed_by_its_events() {
             .expect("an end")
     };
     assert!(crate::stdout(&watch(&mia, &[])).contains("no run yet"));
-    let text = std::fs::read_to_string(place.path("examples/duration.toml")).expect("an example");
+    let text = std::fs::read_to_string(workdir.path("examples/duration.toml")).expect("an example");
     assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &text).status, 201);
     let output = watch(&mia, &["1"]);
     let out = crate::stdout(&output);
@@ -170,7 +170,7 @@ fn a_server_is_followed_by_its_events() {
     drop(serving);
     let gone = watch(&mia, &["1"]);
     assert_eq!(gone.status.code(), Some(69), "{}", crate::stderr(&gone));
-    let mut without = place.command(&["watch", "--server", &address]);
+    let mut without = workdir.command(&["watch", "--server", &address]);
     let without = without.env_remove("SAGE_TOKEN").output().expect("it runs");
     assert_eq!(without.status.code(), Some(2), "{}", crate::stderr(&without));
 }

@@ -8,8 +8,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::server::{pipeline, token};
+use crate::workdir::Workdir;
 
 /// A receiver of spans: its address, and the bodies that come.
 fn receiver() -> (String, Receiver<(String, Value)>) {
@@ -57,18 +57,19 @@ fn field<'span>(span: &'span Value, name: &str) -> &'span Value {
 
 #[test]
 fn spans_and_lines_tell_of_routes_and_attempts_and_of_no_row() {
-    let (place, stored) = Place::with_rides("150_000");
-    let mia = token(&place, "mia");
+    let (workdir, stored) = Workdir::with_rides("150_000");
+    let mia = token(&workdir, "mia");
     let (address, bodies) = receiver();
-    let mut command = place.command(&["serve", "--listen", "127.0.0.1:0", "--tick", "2", "--log-format", "json"]);
+    let mut command =
+        workdir.command(&["serve", "--listen", "127.0.0.1:0", "--disclosure-interval", "2", "--log-format", "json"]);
     command.env("OTEL_EXPORTER_OTLP_ENDPOINT", &address).env("OTEL_SERVICE_NAME", "rides");
-    let talk = std::fs::File::create(place.path("talk.txt")).expect("a file");
+    let talk = std::fs::File::create(workdir.path("talk.txt")).expect("a file");
     let serving = Serving::talking(command, talk.into());
     let authorization = format!("Bearer {mia}");
     let parent = ("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
     let headers = [("Authorization", authorization.as_str()), parent];
     assert_eq!(serving.ask("GET", "/v1/streams/taxi?secret=word", &headers, b"").status, 200);
-    assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &pipeline(&place)).status, 201);
+    assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &pipeline(&workdir)).status, 201);
     let (mut spans, began) = (Vec::new(), Instant::now());
     while !spans.iter().any(|span: &Value| span["name"] == "attempt") {
         assert!(began.elapsed() < Duration::from_secs(60), "no attempt among {spans:?}");
@@ -78,10 +79,10 @@ fn spans_and_lines_tell_of_routes_and_attempts_and_of_no_row() {
         assert_eq!(field(&resource["resource"], "service.name")["stringValue"], "rides");
         spans.extend(resource["scopeSpans"][0]["spans"].as_array().expect("spans").iter().cloned());
     }
-    let asked = spans.iter().find(|span| span["name"] == "GET /v1/streams/{stream}").expect("the request");
-    assert_eq!(asked["traceId"], "0af7651916cd43dd8448eb211c80319c");
-    assert_eq!(asked["parentSpanId"], "b7ad6b7169203331");
-    assert_eq!(field(asked, "http.response.status_code")["intValue"], "200");
+    let span = spans.iter().find(|span| span["name"] == "GET /v1/streams/{stream}").expect("the request");
+    assert_eq!(span["traceId"], "0af7651916cd43dd8448eb211c80319c");
+    assert_eq!(span["parentSpanId"], "b7ad6b7169203331");
+    assert_eq!(field(span, "http.response.status_code")["intValue"], "200");
     let attempt = spans.iter().find(|span| span["name"] == "attempt").expect("the attempt");
     assert!(field(attempt, "sage.outcome")["stringValue"].is_string(), "{attempt}");
     for end in ["startTimeUnixNano", "endTimeUnixNano"] {
@@ -89,7 +90,7 @@ fn spans_and_lines_tell_of_routes_and_attempts_and_of_no_row() {
         assert_eq!(time % 2_000_000_000, 0, "an attempt is reported in disclosure intervals: {attempt}");
     }
     drop(serving);
-    let said = std::fs::read_to_string(place.path("talk.txt")).expect("what it said");
+    let said = std::fs::read_to_string(workdir.path("talk.txt")).expect("what it said");
     for line in said.lines() {
         let object: Value = serde_json::from_str(line).unwrap_or_else(|_| panic!("no JSON: {line}"));
         assert!(object["time"].is_string() && object["event"].is_string(), "{line}");

@@ -6,8 +6,8 @@ use std::process::Command;
 use serde_json::Value;
 
 use crate::http::Serving;
-use crate::place::{Place, project};
 use crate::sage;
+use crate::workdir::{Workdir, project};
 
 fn read(name: &str) -> String {
     std::fs::read_to_string(project().join("packaging").join(name)).expect("a file of packaging")
@@ -90,10 +90,10 @@ fn the_image_is_built_from_what_there_is() {
 #[test]
 fn the_dashboard_shows_numbers_that_are_there() {
     let dashboard: Value = serde_json::from_str(&read("grafana.json")).expect("JSON");
-    let (place, _) = Place::with_rides("150_000");
-    place.good("submit examples/duration.toml --wait --as mia");
-    let ops = place.good("token create --as ops --role admin").trim().to_owned();
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("150_000");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    let ops = workdir.good("token create --as ops --role admin").trim().to_owned();
+    let serving = Serving::start(&workdir);
     // A response is counted after it is sent.
     assert_eq!(serving.get("/readyz", "").status, 200);
     let metrics = serving.get("/metrics", &ops).body;

@@ -1,17 +1,17 @@
 //! Pages over HTTP: complete, escaped, and loading nothing from other hosts.
 
 use crate::http::Serving;
-use crate::place::Place;
+use crate::workdir::Workdir;
 
 #[test]
 fn a_token_becomes_a_cookie_and_pages_are_whole() {
-    let (place, _) = Place::with_rides("150_000");
-    place.good("submit examples/duration.toml --wait --as mia");
-    let mia = place.good("token create --as mia").trim().to_owned();
+    let (workdir, _) = Workdir::with_rides("150_000");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    let mia = workdir.good("token create --as mia").trim().to_owned();
     // A name that would be a tag if it were not escaped.
-    let evil = place.command(&["token", "create", "--as", "<script>alert(1)</script>"]).output().expect("it runs");
+    let evil = workdir.command(&["token", "create", "--as", "<script>alert(1)</script>"]).output().expect("it runs");
     let evil = String::from_utf8(evil.stdout).expect("text").trim().to_owned();
-    let serving = Serving::start(&place);
+    let serving = Serving::start(&workdir);
     let kind = ("Content-Type", "application/x-www-form-urlencoded");
     let entered = serving.ask("POST", "/login", &[kind], format!("token={mia}").as_bytes());
     assert_eq!(entered.status, 303, "{}", entered.body);
@@ -60,7 +60,7 @@ fn a_token_becomes_a_cookie_and_pages_are_whole() {
     let page = serving.ask("POST", "/releases/taxi-duration/1", &own, wrong.as_bytes());
     assert!(page.body.contains("&lt;i&gt;") && !page.body.contains("<i>"), "{}", page.body);
     // For a waiting run, what is left is set aside.
-    let waits = std::fs::read_to_string(place.path("examples/duration.toml")).expect("an example");
+    let waits = std::fs::read_to_string(workdir.path("examples/duration.toml")).expect("an example");
     serving.good("POST", "/v1/runs", &mia, &waits.replace("\"12h\"", "\"60d\""));
     let page = serving.get("/streams/taxi", &mia);
     assert!(page.body.contains("<td class=\"number\">100 %</td>"), "{}", page.body);
@@ -85,13 +85,13 @@ fn form_token(serving: &Serving, cookie: &str) -> String {
 /// Cross-site requests with the cookie of a logged-in user are refused.
 #[test]
 fn a_post_with_a_cookie_comes_from_a_page_of_this_server() {
-    let (place, _) = Place::with_rides("2_000");
-    let [mia, zoe] = ["mia", "zoe"].map(|name| place.good(&format!("token create --as {name}")).trim().to_owned());
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let [mia, zoe] = ["mia", "zoe"].map(|name| workdir.good(&format!("token create --as {name}")).trim().to_owned());
+    let serving = Serving::start(&workdir);
     let (origin, kind) = (serving.address(), ("Content-Type", "application/x-www-form-urlencoded"));
     let cookies = [&mia, &zoe].map(|token| format!("sage_token={token}"));
     let form = form_token(&serving, &cookies[0]);
-    let pipeline = std::fs::read_to_string(place.path("examples/duration.toml")).expect("an example");
+    let pipeline = std::fs::read_to_string(workdir.path("examples/duration.toml")).expect("an example");
     let other = form_token_of_login(&serving, &cookies[1]);
     for (path, text) in [("/logout", ""), ("/audit", ""), ("/v1/runs", pipeline.as_str())] {
         let right = format!("{text}&form_token={form}");
@@ -131,8 +131,8 @@ fn form_token_of_login(serving: &Serving, cookie: &str) -> String {
 /// Behind a declared proxy the cookie is for TLS only, although the server itself has no TLS.
 #[test]
 fn behind_a_declared_proxy_the_cookie_is_secure() {
-    let (place, _) = Place::with_rides("2_000");
-    let mia = place.good("token create --as mia").trim().to_owned();
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = workdir.good("token create --as mia").trim().to_owned();
     let kind = ("Content-Type", "application/x-www-form-urlencoded");
     let forwarded = [
         ("X-Forwarded-Proto", "https"),
@@ -146,13 +146,13 @@ fn behind_a_declared_proxy_the_cookie_is_secure() {
         reply.head.lines().find_map(|line| line.strip_prefix("set-cookie: ")).map(str::to_owned).unwrap_or_default()
     };
     let flags = ["serve", "--listen", "127.0.0.1:0", "--proxy", "127.0.0.1"];
-    let serving = Serving::from(place.command(&flags));
+    let serving = Serving::from(workdir.command(&flags));
     let entered = serving.ask("POST", "/login", &forwarded, body.as_bytes());
     assert_eq!(entered.status, 303, "{}", entered.body);
     assert!(cookie(&entered).contains("; Secure"), "{}", entered.head);
     // The headers of other clients are ignored.
     drop(serving);
-    let serving = Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--proxy", "192.0.2.1"]));
+    let serving = Serving::from(workdir.command(&["serve", "--listen", "127.0.0.1:0", "--proxy", "192.0.2.1"]));
     assert_eq!(serving.ask("POST", "/login", &forwarded, body.as_bytes()).status, 403);
     let entered = serving.ask("POST", "/login", &forwarded[..1], body.as_bytes());
     assert!(entered.status == 303 && !cookie(&entered).contains("Secure"), "{}", entered.head);

@@ -6,8 +6,8 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::server::token;
+use crate::workdir::Workdir;
 
 /// A network with enough steps to observe its attempt.
 const LONG: &[(&str, &str)] = &[
@@ -26,12 +26,12 @@ const COUNT: &str =
 
 #[test]
 fn a_client_hears_how_far_an_attempt_is() {
-    let (place, stored) = Place::with_rides("60_000");
-    place.variant("examples/duration.toml", "long.toml", LONG);
-    let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
-    let serving = Serving::start(&place);
+    let (workdir, stored) = Workdir::with_rides("60_000");
+    workdir.variant("examples/duration.toml", "long.toml", LONG);
+    let [mia, carl] = ["mia", "carl"].map(|name| token(&workdir, name));
+    let serving = Serving::start(&workdir);
     let (mut heard, mut outside) = (serving.listen(&mia), serving.listen(&carl));
-    let text = std::fs::read_to_string(place.path("long.toml")).expect("a pipeline");
+    let text = std::fs::read_to_string(workdir.path("long.toml")).expect("a pipeline");
     let submitted = serving.with_token("POST", "/v1/runs", &mia, &text);
     assert_eq!(submitted.status, 201, "{}", submitted.body);
     let (began, mut events, mut while_running) = (Instant::now(), Vec::<Value>::new(), false);

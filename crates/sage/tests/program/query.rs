@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::http::Serving;
-use crate::place::{Place, project};
+use crate::workdir::{Workdir, project};
 
 /// Rides with known statistics: the same number on each of four days, distance 10 or 20, every fourth paid in cash.
 const ROWS: u32 = 8_000;
@@ -52,9 +52,9 @@ name = "note"
 type = "text"
 "#;
 
-fn world(filter: &str) -> Place {
-    let place = Place::new();
-    std::fs::write(place.path("rides.toml"), STREAM.replace("FILTER", filter)).expect("a file");
+fn world(filter: &str) -> Workdir {
+    let workdir = Workdir::new();
+    std::fs::write(workdir.path("rides.toml"), STREAM.replace("FILTER", filter)).expect("a file");
     let mut text = "pickup,distance,tip,payment,note\n".to_owned();
     for row in 0..ROWS {
         let (day, hour) = (1 + row % 4, row / 4 % 24);
@@ -63,12 +63,12 @@ fn world(filter: &str) -> Place {
         let payment = if row / 4 % 4 == 0 { "cash" } else { "card" };
         text += &format!("2026-02-{day:02}T{hour:02}:30:00Z,{distance},{tip},{payment},secretword\n");
     }
-    std::fs::write(place.path("rides.csv"), text).expect("a file");
-    place.good("stream create rides.toml --as ada");
-    place.good("ingest rides rides.csv --as dan");
-    place.good("blocks rides --do seal --before 2026-03-01 --as dan");
-    place.said.borrow_mut().clear();
-    place
+    std::fs::write(workdir.path("rides.csv"), text).expect("a file");
+    workdir.good("stream create rides.toml --as ada");
+    workdir.good("ingest rides rides.csv --as dan");
+    workdir.good("blocks rides --do seal --before 2026-03-01 --as dan");
+    workdir.said.borrow_mut().clear();
+    workdir
 }
 
 /// Checks a cell of a result: the true value is within its limits, and these are no wider than given.
@@ -82,10 +82,10 @@ fn holds(cell: &Value, truth: f64, widest: f64) {
 #[test]
 fn results_are_within_their_half_widths() {
     for filter in ["basic", "renyi", "strong"] {
-        let place = world(filter);
+        let workdir = world(filter);
         for epsilon in ["0.001", "0.01", "1", "8"] {
-            let asked = format!("query rides 'SELECT count(*), avg(tip)' --all --epsilon {epsilon} --plan --as mia");
-            let plan = place.json(&asked);
+            let command = format!("query rides 'SELECT count(*), avg(tip)' --all --epsilon {epsilon} --plan --as mia");
+            let plan = workdir.json(&command);
             let lost: f64 = plan["epsilon"]["train"].as_str().and_then(|text| text.parse().ok()).expect("a loss");
             let given: f64 = epsilon.parse().expect("a number");
             // Rényi orders say little about the smallest losses, and other filters state them at another delta.
@@ -94,7 +94,7 @@ fn results_are_within_their_half_widths() {
         }
         let all = "SELECT count(*), sum(distance), avg(distance), variance(distance), stddev(distance), median(distance), \
                    count(tip), quantile(distance, 0.9) AS ninety FROM rides";
-        let found = place.json(&format!("query rides '{all}' --epsilon 4 --all --as mia"));
+        let found = workdir.json(&format!("query rides '{all}' --epsilon 4 --all --as mia"));
         let values = &found["lines"][0]["values"];
         let rows = f64::from(ROWS);
         holds(&values["count(*)"], rows, 200.0);
@@ -108,7 +108,7 @@ fn results_are_within_their_half_widths() {
             assert!(at.contains(&value), "{filter}: {column} is {value}");
         }
         let grouped = "SELECT payment, count(*), avg(distance) WHERE distance < 50 GROUP BY payment";
-        let found = place.json(&format!("query rides '{grouped}' --epsilon 2 --all --as mia"));
+        let found = workdir.json(&format!("query rides '{grouped}' --epsilon 2 --all --as mia"));
         let lines = found["lines"].as_array().expect("lines");
         assert_eq!(lines.len(), 3, "every declared key has a line: {found}");
         for (line, (key, count)) in lines.iter().zip([("card", 0.75 * rows), ("cash", 0.25 * rows), ("free", 0.0)]) {
@@ -117,28 +117,28 @@ fn results_are_within_their_half_widths() {
         }
         assert_eq!(lines[2]["values"]["avg(distance)"]["value"], Value::Null, "no row shows: {found}");
         let parts = "SELECT floor(distance / 10) AS tens, count(*) WHERE extract(day from pickup) = 1 GROUP BY tens";
-        let found = place.json(&format!("query rides '{parts}' --epsilon 2 --all --as mia"));
+        let found = workdir.json(&format!("query rides '{parts}' --epsilon 2 --all --as mia"));
         assert_eq!(found["lines"].as_array().map(Vec::len), Some(11), "{found}");
         holds(&found["lines"][1]["values"]["count(*)"], rows / 8.0, 100.0);
         assert_eq!(found["lines"][1]["keys"]["tens"], "1");
-        assert!(place.good("doctor").contains("nothing is wrong"));
+        assert!(workdir.good("doctor").contains("nothing is wrong"));
     }
 }
 
 #[test]
 fn a_question_is_charged_once_for_each_key_and_written_down() {
-    let place = world("basic");
-    let before = place.json("budget rides")["newest"][0].clone();
-    let asked = "query rides 'SELECT count(*)' --last 2 --epsilon 0.25 --as mia";
-    let plan = place.json(&format!("{asked} --plan"));
+    let workdir = world("basic");
+    let before = workdir.json("budget rides")["newest"][0].clone();
+    let command = "query rides 'SELECT count(*)' --last 2 --epsilon 0.25 --as mia";
+    let plan = workdir.json(&format!("{command} --plan"));
     assert_eq!((&plan["blocks"], &plan["questions_left"]), (&json!(2), &json!(40)), "{plan}");
     assert_eq!(plan["epsilon"], json!({"train": "0.25", "test": "0.25"}));
-    assert_eq!(place.json("budget rides")["newest"][0], before, "a plan charges nothing");
-    let first = place.json(&format!("{asked} --key monday"));
-    let again = place.json(&format!("{asked} --key monday"));
+    assert_eq!(workdir.json("budget rides")["newest"][0], before, "a plan charges nothing");
+    let first = workdir.json(&format!("{command} --key monday"));
+    let again = workdir.json(&format!("{command} --key monday"));
     assert_eq!((&first["lines"], &first["charge"]), (&again["lines"], &again["charge"]));
     assert_eq!((&first["answered_before"], &again["answered_before"]), (&json!(false), &json!(true)));
-    let after = place.json("budget rides");
+    let after = workdir.json("budget rides");
     let left: Vec<&str> = after["newest"]
         .as_array()
         .expect("blocks")
@@ -147,9 +147,9 @@ fn a_question_is_charged_once_for_each_key_and_written_down() {
         .collect();
     assert_eq!(left, ["10", "10", "9.75", "9.75"], "charged once, to the blocks that were read");
     assert_eq!((&first["epsilon"], &first["delta"]), (&plan["epsilon"], &json!("0")), "what was planned");
-    assert_eq!((&first["asked"]["epsilon"], &again["epsilon"]), (&json!("0.25"), &Value::Null), "nothing again");
+    assert_eq!((&first["requested"]["epsilon"], &again["epsilon"]), (&json!("0.25"), &Value::Null), "nothing again");
     let same = "query rides 'SELECT count(*)' --last 2 --epsilon 0.250 --context default --as mia --key monday";
-    assert_eq!(place.json(same)["charge"], first["charge"], "the same in other signs");
+    assert_eq!(workdir.json(same)["charge"], first["charge"], "the same in other signs");
     // Regression: the same SQL with other parameters used to return the first result.
     for other in [
         "'SELECT count(*) WHERE distance > 1' --last 2 --epsilon 0.25",
@@ -160,20 +160,20 @@ fn a_question_is_charged_once_for_each_key_and_written_down() {
         "'SELECT count(*)' --since 2026-02-03 --epsilon 0.25",
         "'SELECT count(*)' --block day=2026-02-03 --block day=2026-02-04 --epsilon 0.25",
     ] {
-        place.fails(&format!("query rides {other} --as mia --key monday"), 2, "was used for another query");
+        workdir.fails(&format!("query rides {other} --as mia --key monday"), 2, "was used for another query");
     }
-    assert_eq!(place.json("budget rides"), after, "a refusal charges nothing");
+    assert_eq!(workdir.json("budget rides"), after, "a refusal charges nothing");
     // The last two blocks are different now, but the query with this key is the same.
-    std::fs::write(place.path("more.csv"), "pickup,distance,tip,payment,note\n2026-03-02T00:00:00Z,10,,card,x\n")
+    std::fs::write(workdir.path("more.csv"), "pickup,distance,tip,payment,note\n2026-03-02T00:00:00Z,10,,card,x\n")
         .expect("a file");
-    place.good("ingest rides more.csv --as dan");
-    place.good("blocks rides --do seal --before 2026-04-01 --as dan");
-    assert_eq!(place.json(&format!("{asked} --key monday"))["lines"], first["lines"]);
-    let other = place.json(&format!("{asked} --key tuesday"));
+    workdir.good("ingest rides more.csv --as dan");
+    workdir.good("blocks rides --do seal --before 2026-04-01 --as dan");
+    assert_eq!(workdir.json(&format!("{command} --key monday"))["lines"], first["lines"]);
+    let other = workdir.json(&format!("{command} --key tuesday"));
     assert_ne!(first["charge"], other["charge"]);
     let audit = std::process::Command::new("python3")
         .arg(project().join("tools/audit.py"))
-        .arg(place.path("sage-data"))
+        .arg(workdir.path("sage-data"))
         .output()
         .expect("python3 runs");
     let said = String::from_utf8_lossy(&audit.stdout).into_owned();
@@ -182,9 +182,9 @@ fn a_question_is_charged_once_for_each_key_and_written_down() {
 
 #[test]
 fn a_requested_error_is_met_at_the_least_cost() {
-    let place = world("renyi");
+    let workdir = world("renyi");
     let plan =
-        |error: &str| place.json(&format!("query rides 'SELECT count(*)' --all --error {error} --plan --as mia"));
+        |error: &str| workdir.json(&format!("query rides 'SELECT count(*)' --all --error {error} --plan --as mia"));
     let cost =
         |plan: &Value| plan["epsilon"]["train"].as_str().and_then(|text| text.parse::<f64>().ok()).expect("a cost");
     let (wide, narrow) = (plan("1000"), plan("100"));
@@ -193,22 +193,22 @@ fn a_requested_error_is_met_at_the_least_cost() {
         let half = plan["columns"][0]["half_width"].as_f64().expect("a width");
         assert!(half <= error && half >= 0.98 * error, "{half} for {error}");
     }
-    let found = place.json("query rides 'SELECT count(*)' --all --error 100 --as mia");
+    let found = workdir.json("query rides 'SELECT count(*)' --all --error 100 --as mia");
     holds(&found["lines"][0]["values"]["count(*)"], f64::from(ROWS), 100.0);
-    place.fails("query rides 'SELECT count(*)' --all --error 0.01 --as mia", 12, "even the whole budget of a block");
-    place.fails("query rides 'SELECT avg(distance)' --all --error 1 --as mia", 1, "how many rows there are");
-    place.fails("query rides 'SELECT median(distance)' --all --error 1 --as mia", 1, "give an epsilon instead");
-    place.fails("query rides 'SELECT count(*)' --all --error -1 --as mia", 2, "--error must be a number above 0");
-    place.fails("query rides 'SELECT count(*)' --all --as mia", 2, "what the query may cost");
-    place.fails("query rides 'SELECT count(*)' --epsilon 1 --as mia", 2, "which blocks are read");
-    place.fails("query rides 'SELECT count(*)' --epsilon 1 --all --as dan", 13, "is no ml-engineer");
-    place.fails("query ride 'SELECT count(*)' --epsilon 1 --all --as mia", 14, "did you mean rides?");
-    place.fails("query rides 'SELECT count(*)' --epsilon 50 --all --as mia", 12, "");
+    workdir.fails("query rides 'SELECT count(*)' --all --error 0.01 --as mia", 12, "even the whole budget of a block");
+    workdir.fails("query rides 'SELECT avg(distance)' --all --error 1 --as mia", 1, "how many rows there are");
+    workdir.fails("query rides 'SELECT median(distance)' --all --error 1 --as mia", 1, "give an epsilon instead");
+    workdir.fails("query rides 'SELECT count(*)' --all --error -1 --as mia", 2, "--error must be a number above 0");
+    workdir.fails("query rides 'SELECT count(*)' --all --as mia", 2, "what the query may cost");
+    workdir.fails("query rides 'SELECT count(*)' --epsilon 1 --as mia", 2, "which blocks are read");
+    workdir.fails("query rides 'SELECT count(*)' --epsilon 1 --all --as dan", 13, "is no ml-engineer");
+    workdir.fails("query ride 'SELECT count(*)' --epsilon 1 --all --as mia", 14, "did you mean rides?");
+    workdir.fails("query rides 'SELECT count(*)' --epsilon 50 --all --as mia", 12, "");
 }
 
 #[test]
 fn a_key_belongs_to_one_question_of_one_account_and_of_one_stream() {
-    let place = Place::new();
+    let workdir = Workdir::new();
     let both = "[[policy.contexts]]\nname = \"near\"\nepsilon = \"2\"\ndelta = \"1e-6\"\nfilter = \"basic\"\n\n\
                 [[policy.contexts]]\nname = \"far\"\nepsilon = \"2\"\ndelta = \"1e-6\"\nfilter = \"basic\"\n\n\
                 [policy.joint]\nepsilon = \"3\"\ndelta = \"1e-6\"\nfilter = \"basic\"\n";
@@ -216,27 +216,27 @@ fn a_key_belongs_to_one_question_of_one_account_and_of_one_stream() {
     assert!(STREAM.contains(single));
     for name in ["rides", "walks"] {
         let text = STREAM.replace(single, both).replace("name = \"rides\"", &format!("name = \"{name}\""));
-        std::fs::write(place.path("stream.toml"), text).expect("a file");
-        std::fs::write(place.path("day.csv"), "pickup,distance,tip,payment,note\n2026-02-01T00:00:00Z,10,,card,x\n")
+        std::fs::write(workdir.path("stream.toml"), text).expect("a file");
+        std::fs::write(workdir.path("day.csv"), "pickup,distance,tip,payment,note\n2026-02-01T00:00:00Z,10,,card,x\n")
             .expect("a file");
-        place.good("stream create stream.toml --as ada");
-        place.good(&format!("ingest {name} day.csv --as dan"));
-        place.good(&format!("blocks {name} --do seal --before 2026-03-01 --as dan"));
+        workdir.good("stream create stream.toml --as ada");
+        workdir.good(&format!("ingest {name} day.csv --as dan"));
+        workdir.good(&format!("blocks {name} --do seal --before 2026-03-01 --as dan"));
     }
-    let asked = |stream: &str, context: &str| {
+    let command = |stream: &str, context: &str| {
         format!("query {stream} 'SELECT count(*)' --all --epsilon 0.5 --context {context} --key one --as mia")
     };
-    let first = place.json(&asked("rides", "near"));
-    let again = place.json(&asked("rides", "near"));
+    let first = workdir.json(&command("rides", "near"));
+    let again = workdir.json(&command("rides", "near"));
     assert_eq!(again["lines"], first["lines"], "the answer that was recorded");
     for (stream, context) in [("rides", "far"), ("walks", "near")] {
-        place.fails(&asked(stream, context), 2, "was used for another query");
+        workdir.fails(&command(stream, context), 2, "was used for another query");
     }
     // The same over a server, with the same exit code.
-    let mia = place.good("token create --as mia").trim().to_owned();
-    let serving = Serving::start(&place);
+    let mia = workdir.good("token create --as mia").trim().to_owned();
+    let serving = Serving::start(&workdir);
     let far = |context: &str| {
-        let mut command = place.command(&["query", "rides", "SELECT count(*)", "--all", "--epsilon", "0.5"]);
+        let mut command = workdir.command(&["query", "rides", "SELECT count(*)", "--all", "--epsilon", "0.5"]);
         command.args(["--key", "one", "--context", context, "--server", &format!("http://{}", serving.address)]);
         command.env("SAGE_TOKEN", &mia).output().expect("runs")
     };
@@ -247,20 +247,20 @@ fn a_key_belongs_to_one_question_of_one_account_and_of_one_stream() {
 
 #[test]
 fn the_cost_in_the_ledger_is_shown_beside_the_requested_cost() {
-    let place = world("renyi");
-    let asked = "query rides 'SELECT count(*)' --last 2 --epsilon 0.5 --as mia";
-    let plan = place.json(&format!("{asked} --plan"));
-    assert_eq!(plan["asked"], json!({"epsilon": "0.5", "delta": "0.000000001"}));
+    let workdir = world("renyi");
+    let command = "query rides 'SELECT count(*)' --last 2 --epsilon 0.5 --as mia";
+    let plan = workdir.json(&format!("{command} --plan"));
+    assert_eq!(plan["requested"], json!({"epsilon": "0.5", "delta": "0.000000001"}));
     assert_eq!(plan["delta"], "0.000001");
-    let said = place.good(&format!("{asked} --plan"));
+    let said = workdir.good(&format!("{command} --plan"));
     let line = said.lines().find(|line| line.starts_with("  each ")).expect("a line that says what each block loses");
-    assert!(line.contains(" at delta 1e-6, as the ledger counts; asked for was epsilon 0.5 at delta 1e-9"), "{said}");
-    let output = place.run(asked);
+    assert!(line.contains(" at delta 1e-6, as the ledger counts; requested: epsilon 0.5 at delta 1e-9"), "{said}");
+    let output = workdir.run(command);
     assert_eq!(output.err.trim(), line.trim().replacen("each      ", "charged to each block: ", 1), "{}", output.err);
-    let found = place.json(asked);
-    assert_eq!((&found["epsilon"], &found["asked"]), (&plan["epsilon"], &plan["asked"]));
-    let exact = place.good("query rides 'SELECT count(*)' --last 2 --error 1000 --plan --as mia");
-    assert!(!exact.contains("asked for was"), "{exact}");
+    let found = workdir.json(command);
+    assert_eq!((&found["epsilon"], &found["requested"]), (&plan["epsilon"], &plan["requested"]));
+    let exact = workdir.good("query rides 'SELECT count(*)' --last 2 --error 1000 --plan --as mia");
+    assert!(!exact.contains("requested: "), "{exact}");
 }
 
 /// Queries that cannot be private, their messages, and the alternatives that these name.
@@ -305,32 +305,32 @@ const REFUSED: &[(&str, &str)] = &[
 
 #[test]
 fn queries_that_cannot_be_private_are_refused_without_a_charge() {
-    let place = world("renyi");
-    let before = place.json("budget rides");
+    let workdir = world("renyi");
+    let before = workdir.json("budget rides");
     for (sql, said) in REFUSED {
         let output =
-            place.command(&["query", "rides", sql, "--epsilon", "1", "--all", "--as", "mia"]).output().expect("runs");
+            workdir.command(&["query", "rides", sql, "--epsilon", "1", "--all", "--as", "mia"]).output().expect("runs");
         let err = String::from_utf8_lossy(&output.stderr).into_owned();
         assert_eq!(output.status.code(), Some(1), "{sql}: {err}");
         assert!(err.contains(said), "{sql}: expected {said:?} in\n{err}");
         assert!(output.stdout.is_empty() && !err.contains("secretword") && !err.contains("panicked"), "{sql}: {err}");
     }
-    assert_eq!(place.json("budget rides"), before, "a refusal charges nothing");
+    assert_eq!(workdir.json("budget rides"), before, "a refusal charges nothing");
 }
 
 #[test]
 fn queries_over_http_are_charged_once_per_key() {
-    let place = world("renyi");
-    let mia = place.good("token create --as mia").trim().to_owned();
-    let serving = Serving::start(&place);
+    let workdir = world("renyi");
+    let mia = workdir.good("token create --as mia").trim().to_owned();
+    let serving = Serving::start(&workdir);
     let path = "/v1/streams/rides/query";
-    let asked = json!({"sql": "SELECT count(*)", "epsilon": "0.5", "last": 4}).to_string();
+    let request = json!({"sql": "SELECT count(*)", "epsilon": "0.5", "last": 4}).to_string();
     let headers = [("Authorization", format!("Bearer {mia}")), ("Idempotency-Key", "one".to_owned())];
     let headers: Vec<(&str, &str)> = headers.iter().map(|(name, value)| (*name, value.as_str())).collect();
-    let first = serving.ask("POST", path, &headers, asked.as_bytes());
+    let first = serving.ask("POST", path, &headers, request.as_bytes());
     assert_eq!(first.status, 200, "{}", first.body);
     holds(&first.json()["lines"][0]["values"]["count(*)"], f64::from(ROWS), 500.0);
-    let again = serving.ask("POST", path, &headers, asked.as_bytes()).json();
+    let again = serving.ask("POST", path, &headers, request.as_bytes()).json();
     assert_eq!((&again["charge"], &again["answered_before"]), (&first.json()["charge"], &json!(true)));
     assert_eq!(again["lines"], first.json()["lines"]);
     let spent = serving.get("/v1/streams/rides", &mia).body;
@@ -383,11 +383,11 @@ fn without_numbers(text: &str) -> String {
 fn every_example_of_the_page_has_its_printed_result() {
     let path = project().join("docs/reference/private-sql.md");
     let mut document = std::fs::read_to_string(&path).expect("the page");
-    let (place, _) = Place::with_rides("100_000");
+    let (workdir, _) = Workdir::with_rides("100_000");
     let examples = examples(&document);
     assert!(examples.len() >= 6, "the page has examples");
     for (command, answer) in examples {
-        let output = place.run(&command);
+        let output = workdir.run(&command);
         let said = format!("{}{}", output.out, output.err);
         if std::env::var_os("UPDATE_DOCUMENTS").is_some() {
             document =

@@ -64,9 +64,9 @@ fn world() -> TempDir {
     std::fs::write(folder.path().join("rides.toml"), STREAM).expect("a file");
     let mut rows = std::fs::File::create(folder.path().join("rides.csv")).expect("a file");
     let mut text = "pickup,distance\n".to_owned();
-    for place in 0..ROWS {
-        let (day, hour) = (1 + place % 28, place % 24);
-        text += &format!("2026-02-{day:02}T{hour:02}:00:00Z,{}\n", place % 120);
+    for row in 0..ROWS {
+        let (day, hour) = (1 + row % 28, row % 24);
+        text += &format!("2026-02-{day:02}T{hour:02}:00:00Z,{}\n", row % 120);
     }
     rows.write_all(text.as_bytes()).expect("rows");
     good(folder.path(), &["stream", "create", "rides.toml", "--as", "ada"]);
@@ -74,7 +74,7 @@ fn world() -> TempDir {
 }
 
 #[test]
-fn a_stream_is_fed_sealed_shown_and_examined() {
+fn rows_are_ingested_sealed_shown_and_examined() {
     let world = world();
     let folder = world.path();
     let ingested = json(folder, &["ingest", "rides", "rides.csv", "--as", "dan", "--json"]);

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 
 use crate::http::Serving;
-use crate::place::Place;
+use crate::workdir::Workdir;
 
-pub(crate) fn token(place: &Place, name: &str) -> String {
-    place.good(&format!("token create --as {name}")).trim().to_owned()
+pub(crate) fn token(workdir: &Workdir, name: &str) -> String {
+    workdir.good(&format!("token create --as {name}")).trim().to_owned()
 }
 
-pub(crate) fn pipeline(place: &Place) -> String {
-    std::fs::read_to_string(place.path("examples/duration.toml")).expect("an example")
+pub(crate) fn pipeline(workdir: &Workdir) -> String {
+    std::fs::read_to_string(workdir.path("examples/duration.toml")).expect("an example")
 }
 
 #[test]
 fn a_pipeline_goes_in_and_a_model_comes_out() {
-    let (place, _) = Place::with_rides("150_000");
-    let (mia, carl) = (token(&place, "mia"), token(&place, "carl"));
-    let serving = Serving::start(&place);
-    let text = pipeline(&place);
+    let (workdir, _) = Workdir::with_rides("150_000");
+    let (mia, carl) = (token(&workdir, "mia"), token(&workdir, "carl"));
+    let serving = Serving::start(&workdir);
+    let text = pipeline(&workdir);
     assert_eq!(serving.good("POST", "/v1/plan", &mia, &text)["starts_now"], true);
     let submitted = serving.with_token("POST", "/v1/runs", &mia, &text);
     assert_eq!(submitted.status, 201, "{}", submitted.body);
@@ -41,11 +41,11 @@ fn a_pipeline_goes_in_and_a_model_comes_out() {
     assert!(release["card"].as_str().is_some_and(|card| card.contains("taxi-duration")), "{release}");
     let file = serving.get("/v1/releases/taxi-duration/1/files/MLmodel", &carl);
     assert!(file.status == 200 && file.body.contains("python_function"), "{}", file.body);
-    let asked = json!({"dataframe_split": {
+    let request = json!({"dataframe_split": {
         "columns": ["pickup", "distance", "payment"],
         "data": [["2026-11-02T08:15:00", 2.5, "card"]],
     }});
-    let found = serving.good("POST", "/invocations", &carl, &asked.to_string());
+    let found = serving.good("POST", "/invocations", &carl, &request.to_string());
     assert!(found["predictions"][0].is_number(), "{found}");
     let alias = "/api/2.0/mlflow/registered-models/alias?name=taxi-duration&alias=champion";
     assert_eq!(serving.good("GET", alias, &carl, "")["model_version"]["version"], "1");
@@ -61,9 +61,9 @@ pub(crate) const SMALL: &str = include_str!("../streams/small.toml");
 
 #[test]
 fn rows_come_in_over_the_wire_and_are_sealed() {
-    let (place, _) = Place::with_rides("2_000");
-    let [ada, dan, mia] = ["ada", "dan", "mia"].map(|name| token(&place, name));
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let [ada, dan, mia] = ["ada", "dan", "mia"].map(|name| token(&workdir, name));
+    let serving = Serving::start(&workdir);
     let own = SMALL.replace("[\"ada\"]", "[\"mia\"]");
     for (who, file) in [(&mia, SMALL), (&mia, own.as_str()), (&ada, own.as_str())] {
         assert_eq!(serving.with_token("POST", "/v1/streams", who, file).status, 403);
@@ -97,27 +97,27 @@ fn rows_come_in_over_the_wire_and_are_sealed() {
 
 #[test]
 fn one_directory_has_one_server_and_a_signal_ends_it_well() {
-    let (place, _) = Place::with_rides("2_000");
-    let mut serving = Serving::start(&place);
-    let second = place.fails("serve --listen 127.0.0.1:0", 1, "is in use by another process");
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mut serving = Serving::start(&workdir);
+    let second = workdir.fails("serve --listen 127.0.0.1:0", 1, "is in use by another process");
     assert!(second.contains("send it requests instead"), "{second}");
     // A listener does not keep the server from stopping.
-    let mia = token(&place, "mia");
+    let mia = token(&workdir, "mia");
     let _listening = serving.listen(&mia);
     let ended = std::process::Command::new("kill").arg(serving.child.id().to_string()).status();
     assert!(ended.is_ok_and(|status| status.success()));
     let began = std::time::Instant::now();
     assert_eq!(serving.child.wait().expect("an end").code(), Some(0));
     assert!(began.elapsed() < std::time::Duration::from_secs(5), "took {:?}", began.elapsed());
-    place.good("runs");
-    place.good("doctor");
+    workdir.good("runs");
+    workdir.good("doctor");
 }
 
 #[test]
 fn heads_leave_as_time_goes_by() {
-    let (place, _) = Place::with_rides("2_000");
-    let file = place.path("head");
-    let mut command = place.command(&["serve", "--listen", "127.0.0.1:0", "--heads-every", "1", "--heads"]);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let file = workdir.path("head");
+    let mut command = workdir.command(&["serve", "--listen", "127.0.0.1:0", "--heads-every", "1", "--heads"]);
     let mut child = command.arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs");
     let began = Instant::now();
     while !file.exists() && began.elapsed() < Duration::from_secs(60) {
@@ -131,14 +131,14 @@ fn heads_leave_as_time_goes_by() {
 
 #[test]
 fn acknowledged_changes_survive_a_kill() {
-    let (place, _) = Place::with_rides("150_000");
-    let mia = token(&place, "mia");
-    let text = pipeline(&place);
+    let (workdir, _) = Workdir::with_rides("150_000");
+    let mia = token(&workdir, "mia");
+    let text = pipeline(&workdir);
     let authorization = format!("Bearer {mia}");
     let once = |key: &'static str| [("Authorization", authorization.as_str()), ("Idempotency-Key", key)].to_vec();
     let mut acknowledged = BTreeSet::new();
     for round in 0..3 {
-        let serving = Serving::start(&place);
+        let serving = Serving::start(&workdir);
         let first = serving.ask("POST", "/v1/runs", &once("the same"), text.as_bytes());
         let expected = if round == 0 { 201 } else { 200 };
         assert_eq!((first.status, &first.json()["run"]), (expected, &json!(1)), "{}", first.body);
@@ -149,20 +149,20 @@ fn acknowledged_changes_survive_a_kill() {
         serving.kill();
     }
     assert_eq!(acknowledged, BTreeSet::from([2, 3, 4]));
-    let serving = Serving::start(&place);
+    let serving = Serving::start(&workdir);
     let runs = serving.wait_for("/v1/runs", &mia, |found| {
         found["runs"].as_array().is_some_and(|runs| runs.iter().all(|run| run["status"] != "running"))
     });
     assert_eq!(runs["runs"].as_array().map(Vec::len), Some(4), "{runs}");
     drop(serving);
-    place.good("doctor --repair");
+    workdir.good("doctor --repair");
 }
 
 #[test]
 fn invalid_requests_get_problem_details() {
-    let (place, _) = Place::with_rides("2_000");
-    let mia = token(&place, "mia");
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = token(&workdir, "mia");
+    let serving = Serving::start(&workdir);
     let long = "x".repeat((1 << 20) + 1);
     for (verb, path, body, status) in [
         ("GET", "/nowhere", "", 404),
@@ -267,20 +267,20 @@ const MATRIX: &[(&str, &str, [u16; 6])] = &[
 ];
 
 /// A directory with all roles, a run that has ended and its release.
-pub(crate) fn busy_place() -> (Place, u64, BTreeMap<&'static str, String>) {
-    let (place, stored) = Place::with_rides("150_000");
+pub(crate) fn busy_workdir() -> (Workdir, u64, BTreeMap<&'static str, String>) {
+    let (workdir, stored) = Workdir::with_rides("150_000");
     let auditor = "ml-engineer = [\"mia\"]\nauditor = [\"olga\"]";
-    place.variant("rides/_stream.toml", "changed.toml", &[("ml-engineer = [\"mia\"]", auditor)]);
-    place.good("stream change changed.toml --as ada");
-    place.good("submit examples/duration.toml --wait --as mia");
-    let tokens = WHO.iter().filter(|name| !name.is_empty()).map(|name| (*name, token(&place, name))).collect();
-    (place, stored, tokens)
+    workdir.variant("rides/_stream.toml", "changed.toml", &[("ml-engineer = [\"mia\"]", auditor)]);
+    workdir.good("stream change changed.toml --as ada");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    let tokens = WHO.iter().filter(|name| !name.is_empty()).map(|name| (*name, token(&workdir, name))).collect();
+    (workdir, stored, tokens)
 }
 
-fn body_of(place: &Place, verb: &str, path: &str) -> String {
+fn body_of(workdir: &Workdir, verb: &str, path: &str) -> String {
     match (verb, path) {
-        ("post", "/v1/runs" | "/v1/plan") => pipeline(place),
-        ("post", "/v1/programs") => json!({"pipeline": pipeline(place), "files": {"../x": ""}}).to_string(),
+        ("post", "/v1/runs" | "/v1/plan") => pipeline(workdir),
+        ("post", "/v1/programs") => json!({"pipeline": pipeline(workdir), "files": {"../x": ""}}).to_string(),
         ("post", "/v1/streams/{stream}/query") => {
             json!({"sql": "SELECT count(*)", "epsilon": "0.01", "all": true, "plan": true}).to_string()
         }
@@ -308,8 +308,8 @@ pub(crate) fn filled(path: &str) -> String {
 
 #[test]
 fn every_route_answers_every_role_as_the_table_says() {
-    let (place, _, tokens) = busy_place();
-    let serving = Serving::start(&place);
+    let (workdir, _, tokens) = busy_workdir();
+    let serving = Serving::start(&workdir);
     let described = serving.get("/openapi.json", "").json();
     let paths = described["paths"].as_object().expect("paths");
     let served: BTreeSet<(String, String)> = paths
@@ -327,7 +327,7 @@ fn every_route_answers_every_role_as_the_table_says() {
                 serving.hear(token, "0", "HTTP/1.1 200");
                 200
             } else {
-                let body = body_of(&place, verb, path);
+                let body = body_of(&workdir, verb, path);
                 serving.with_token(&verb.to_uppercase(), &filled(path), token, &body).status
             };
             if found != *status {
@@ -340,18 +340,18 @@ fn every_route_answers_every_role_as_the_table_says() {
 
 #[test]
 fn a_role_in_one_stream_is_none_in_another() {
-    let (place, _, tokens) = busy_place();
-    let zoe = token(&place, "zoe");
-    let serving = Serving::start(&place);
+    let (workdir, _, tokens) = busy_workdir();
+    let zoe = token(&workdir, "zoe");
+    let serving = Serving::start(&workdir);
     let small = SMALL.replace("\"mia\"", "\"zoe\"");
     assert_eq!(serving.with_token("POST", "/v1/streams", &tokens["ada"], &small).status, 201);
-    // A row, so that it has the block whose page is asked for.
+    // A row, so that it has the block whose page is requested.
     let row = "at,x\n2026-01-01T00:10:00,0.5\n";
     assert_eq!(serving.with_token("POST", "/v1/streams/small/rows?batch=one", &tokens["dan"], row).status, 201);
     for (verb, path, statuses) in
         MATRIX.iter().filter(|(_, path, _)| path.contains("{stream}") || path.contains("{run}"))
     {
-        let reply = serving.with_token(&verb.to_uppercase(), &filled(path), &zoe, &body_of(&place, verb, path));
+        let reply = serving.with_token(&verb.to_uppercase(), &filled(path), &zoe, &body_of(&workdir, verb, path));
         assert!(matches!(reply.status, 403 | 404), "{verb} {path}: {} {}", reply.status, reply.body);
         let own = filled(path).replace("taxi", "small");
         if *verb == "get" && path.contains("{stream}") {
@@ -360,7 +360,7 @@ fn a_role_in_one_stream_is_none_in_another() {
         }
     }
     for path in ["/v1/runs", "/v1/plan"] {
-        assert_eq!(serving.with_token("POST", path, &zoe, &pipeline(&place)).status, 403, "{path}");
+        assert_eq!(serving.with_token("POST", path, &zoe, &pipeline(&workdir)).status, 403, "{path}");
     }
     assert_eq!(serving.good("GET", "/v1/runs", &zoe, "")["runs"], json!([]));
     let streams = serving.good("GET", "/v1/streams", &zoe, "");
@@ -385,8 +385,8 @@ fn leaves(value: &Value, found: &mut BTreeSet<String>) {
 
 #[test]
 fn a_consumer_learns_neither_counts_of_rows_nor_what_blocks_have_lost() {
-    let (place, stored, tokens) = busy_place();
-    let serving = Serving::start(&place);
+    let (workdir, stored, tokens) = busy_workdir();
+    let serving = Serving::start(&workdir);
     let blocks = serving.good("GET", "/v1/streams/taxi/blocks", &tokens["ada"], "");
     let mut secrets = BTreeSet::new();
     for block in blocks["blocks"].as_array().expect("blocks") {
@@ -404,7 +404,7 @@ fn a_consumer_learns_neither_counts_of_rows_nor_what_blocks_have_lost() {
     let mut said = serving.hear(&tokens["carl"], "0", "released");
     let consumer = &tokens["carl"];
     for (verb, path, _) in MATRIX.iter().filter(|(_, path, _)| *path != "/v1/events") {
-        let reply = serving.with_token(&verb.to_uppercase(), &filled(path), consumer, &body_of(&place, verb, path));
+        let reply = serving.with_token(&verb.to_uppercase(), &filled(path), consumer, &body_of(&workdir, verb, path));
         said += &format!("\n{verb} {path}\n{}\n{}", reply.head, reply.body);
     }
     for secret in &secrets {
@@ -417,20 +417,20 @@ fn a_consumer_learns_neither_counts_of_rows_nor_what_blocks_have_lost() {
 
 #[test]
 fn tokens_are_listed_without_secrets_and_stop_when_revoked() {
-    let (place, _) = Place::with_rides("2_000");
-    let mia = token(&place, "mia");
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = token(&workdir, "mia");
+    let serving = Serving::start(&workdir);
     assert_eq!(serving.get("/v1/streams", &mia).status, 200);
     let id = mia.split('_').nth(2).expect("an id");
-    let list = place.good("token list");
+    let list = workdir.good("token list");
     assert!(list.contains(id) && list.contains("mia") && !list.contains(mia.rsplit('_').next().expect("a secret")));
     let mut listening = serving.listen(&mia);
-    place.good(&format!("token revoke {id}"));
+    workdir.good(&format!("token revoke {id}"));
     let mut rest = String::new();
     std::io::Read::read_to_string(&mut listening, &mut rest).expect("an end");
     assert_eq!(serving.get("/v1/streams", &mia).status, 401);
-    place.fails("token revoke none", 14, "there is no token");
-    let admin = place.good("token create --as ops --role admin");
+    workdir.fails("token revoke none", 14, "there is no token");
+    let admin = workdir.good("token create --as ops --role admin");
     assert_eq!(serving.get("/v1/streams/taxi/blocks", admin.trim()).status, 200);
     assert_eq!(serving.with_token("POST", "/v1/streams/taxi/rows?batch=1", admin.trim(), "x").status, 403);
 }

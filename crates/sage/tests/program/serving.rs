@@ -3,17 +3,17 @@
 use serde_json::{Value, json};
 
 use crate::http::Serving;
-use crate::place::Place;
+use crate::workdir::Workdir;
 
 /// A server with a model, its champion and a statistic; and the token of a user without a role.
-fn with_releases() -> (Place, Serving, String) {
-    let (place, _) = Place::with_rides("150_000");
-    place.good("submit examples/duration.toml --wait --as mia");
-    place.good("submit examples/speed.toml --wait --as mia");
-    place.good("models alias taxi-duration champion --as mia");
-    let carl = place.good("token create --as carl").trim().to_owned();
-    let serving = Serving::start(&place);
-    (place, serving, carl)
+fn with_releases() -> (Workdir, Serving, String) {
+    let (workdir, _) = Workdir::with_rides("150_000");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    workdir.good("submit examples/speed.toml --wait --as mia");
+    workdir.good("models alias taxi-duration champion --as mia");
+    let carl = workdir.good("token create --as carl").trim().to_owned();
+    let serving = Serving::start(&workdir);
+    (workdir, serving, carl)
 }
 
 fn numbers(list: &Value) -> Vec<f64> {
@@ -22,21 +22,21 @@ fn numbers(list: &Value) -> Vec<f64> {
 
 #[test]
 fn predictions_are_the_same_by_every_door() {
-    let (place, serving, carl) = with_releases();
+    let (workdir, serving, carl) = with_releases();
     drop(serving);
-    let own = numbers(&place.json("predict taxi-duration examples/rides.csv")["predictions"]);
-    let serving = Serving::start(&place);
-    let text = std::fs::read_to_string(place.path("examples/rides.csv")).expect("rides");
+    let own = numbers(&workdir.json("predict taxi-duration examples/rides.csv")["predictions"]);
+    let serving = Serving::start(&workdir);
+    let text = std::fs::read_to_string(workdir.path("examples/rides.csv")).expect("rides");
     let mut lines = text.lines().map(|line| line.split(',').collect::<Vec<_>>());
     let names = lines.next().expect("a header");
     let rows: Vec<Vec<&str>> = lines.collect();
-    let column = |place: usize| rows.iter().map(|row| json!(row[place])).collect::<Vec<_>>();
+    let column = |column_index: usize| rows.iter().map(|row| json!(row[column_index])).collect::<Vec<_>>();
     let inputs: Vec<Value> = (0..names.len())
-        .map(|place| json!({"name": names[place], "shape": [rows.len()], "datatype": "BYTES", "data": column(place)}))
+        .map(|column_index| json!({"name": names[column_index], "shape": [rows.len()], "datatype": "BYTES", "data": column(column_index)}))
         .collect();
-    let asked = json!({"id": "42", "inputs": inputs}).to_string();
+    let request = json!({"id": "42", "inputs": inputs}).to_string();
     for path in ["/v2/models/taxi-duration/infer", "/v2/models/taxi-duration/versions/champion/infer"] {
-        let found = serving.good("POST", path, &carl, &asked);
+        let found = serving.good("POST", path, &carl, &request);
         assert_eq!((&found["id"], &found["model_version"]), (&json!("42"), &json!("1")), "{found}");
         assert_eq!(found["outputs"][0]["shape"], json!([rows.len()]));
         assert_eq!(numbers(&found["outputs"][0]["data"]), own);
@@ -47,8 +47,11 @@ fn predictions_are_the_same_by_every_door() {
             Value::Object(names.iter().zip(row).map(|(name, value)| ((*name).to_owned(), json!(value))).collect())
         })
         .collect();
-    let columns: Value =
-        names.iter().enumerate().map(|(place, name)| ((*name).to_owned(), json!(column(place)))).collect();
+    let columns: Value = names
+        .iter()
+        .enumerate()
+        .map(|(column_index, name)| ((*name).to_owned(), json!(column(column_index))))
+        .collect();
     for body in [
         json!({"dataframe_split": {"columns": names, "data": rows}}),
         json!({"dataframe_records": records}),
@@ -72,7 +75,7 @@ fn predictions_are_the_same_by_every_door() {
 
 #[test]
 fn a_client_of_mlflow_finds_lists_and_fetches() {
-    let (_place, serving, carl) = with_releases();
+    let (_workdir, serving, carl) = with_releases();
     let read = "/api/2.0/mlflow";
     let found =
         serving.good("GET", &format!("{read}/registered-models/alias?name=taxi-duration&alias=champion"), &carl, "");
@@ -87,9 +90,9 @@ fn a_client_of_mlflow_finds_lists_and_fetches() {
     let one =
         serving.good("GET", &format!("{read}/model-versions/search?filter=name%3D%27taxi-duration%27"), &carl, "");
     assert_eq!(one["model_versions"].as_array().map(Vec::len), Some(1), "{one}");
-    let place =
+    let address =
         serving.good("GET", &format!("{read}/model-versions/get-download-uri?name=taxi-duration&version=1"), &carl, "");
-    assert_eq!(place["artifact_uri"], "mlflow-artifacts:/taxi-duration/1");
+    assert_eq!(address["artifact_uri"], "mlflow-artifacts:/taxi-duration/1");
     let artefacts = "/api/2.0/mlflow-artifacts/artifacts";
     let listed = serving.good("GET", &format!("{artefacts}?path=taxi-duration%2F1"), &carl, "");
     let files = listed["files"].as_array().expect("files");
@@ -107,9 +110,9 @@ fn a_client_of_mlflow_finds_lists_and_fetches() {
 
 #[test]
 fn a_statistic_is_looked_up_by_key() {
-    let (_place, serving, carl) = with_releases();
-    let asked = json!({"features": ["speed-by-vendor:value"], "entities": {"vendor": [1, "0", 9]}});
-    let found = serving.good("POST", "/get-online-features", &carl, &asked.to_string());
+    let (_workdir, serving, carl) = with_releases();
+    let request = json!({"features": ["speed-by-vendor:value"], "entities": {"vendor": [1, "0", 9]}});
+    let found = serving.good("POST", "/get-online-features", &carl, &request.to_string());
     assert_eq!(found["metadata"]["feature_names"], json!(["vendor", "value"]));
     assert_eq!(found["results"][1]["statuses"], json!(["PRESENT", "PRESENT", "NOT_FOUND"]), "{found}");
     assert!(found["results"][1]["values"][0].is_number() && found["results"][1]["values"][2].is_null());

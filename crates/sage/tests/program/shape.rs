@@ -58,8 +58,8 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
     let rules = schema.as_object().unwrap_or_else(|| panic!("{at}: no schema: {schema}"));
     rules.iter().find_map(|(word, rule)| match word.as_str() {
         "$ref" => {
-            let place = rule.as_str().unwrap_or_default().trim_start_matches('#');
-            breach(document, document.pointer(place).unwrap_or_else(|| panic!("{rule} is nowhere")), value, at)
+            let pointer = rule.as_str().unwrap_or_default().trim_start_matches('#');
+            breach(document, document.pointer(pointer).unwrap_or_else(|| panic!("{rule} is nowhere")), value, at)
         }
         "type" => {
             let kinds: Vec<&str> = match rule {
@@ -90,7 +90,7 @@ fn breach(document: &Value, schema: &Value, value: &Value, at: &str) -> Option<S
             .into_iter()
             .flatten()
             .enumerate()
-            .find_map(|(place, found)| breach(document, rule, found, &format!("{at}[{place}]"))),
+            .find_map(|(index, found)| breach(document, rule, found, &format!("{at}[{index}]"))),
         "enum" => {
             let known = rule.as_array().is_some_and(|words| words.contains(value));
             (!known).then(|| format!("{at} is {value}, none of {rule}"))

@@ -3,23 +3,23 @@
 use serde_json::Value;
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::story::documented;
+use crate::workdir::Workdir;
 
 #[test]
 fn a_simulation_prints_text_json_and_plots() {
-    let place = Place::new();
+    let workdir = Workdir::new();
     let line = "simulate --blocks 60 --rate 0.5 --seeds 2 --scheduler even-split --scheduler pack";
-    let output = place.run(&format!("{line} --svg year.svg"));
+    let output = workdir.run(&format!("{line} --svg year.svg"));
     assert_eq!(output.code, Some(0), "{}", output.err);
     for part in ["even-split", "pack", "frugal", "conserve", "slowest tenth", "used up", "0.5 pipelines a block"] {
         assert!(output.out.contains(part), "{part:?} is missing in\n{}", output.out);
     }
     assert!(output.out.lines().all(|line| line.chars().count() <= 140), "{}", output.out);
-    let picture = std::fs::read_to_string(place.path("year.svg")).expect("the picture");
+    let picture = std::fs::read_to_string(workdir.path("year.svg")).expect("the picture");
     assert!(picture.starts_with("<svg xmlns=") && picture.ends_with("</svg>"), "{picture}");
     assert_eq!(picture.matches("<polyline").count(), 12, "three pictures of four lines");
-    let found = place.json(line);
+    let found = workdir.json(line);
     documented(&found);
     let ways = found["ways"].as_array().expect("ways");
     documented(&ways[0]);
@@ -33,16 +33,16 @@ fn a_simulation_prints_text_json_and_plots() {
         let lost: f64 = way["epsilon_lost"].as_str().and_then(|lost| lost.parse().ok()).expect("a number");
         assert!(lost > 0.0 && lost <= 1.0, "{way}");
     }
-    assert_eq!(place.json(line), found, "the same seed, another story");
-    assert_ne!(place.json(&format!("{line} --seed 5"))["ways"], found["ways"]);
-    let loose = place.json(&format!("{line} --epsilon 8"));
+    assert_eq!(workdir.json(line), found, "the same seed, another story");
+    assert_ne!(workdir.json(&format!("{line} --seed 5"))["ways"], found["ways"]);
+    let loose = workdir.json(&format!("{line} --epsilon 8"));
     let released = |found: &Value| found["ways"][0]["released"].as_u64();
     assert!(released(&loose) > released(&found), "eight times the budget releases no more");
 }
 
 #[test]
 fn scenarios_that_cannot_be_meant_are_refused() {
-    let place = Place::new();
+    let workdir = Workdir::new();
     for (flags, said) in [
         ("--blocks 0", "blocks"),
         ("--rate 0", "rate"),
@@ -53,16 +53,16 @@ fn scenarios_that_cannot_be_meant_are_refused() {
         ("--seeds 0", "--seeds must be from 1 to 100"),
         ("--scheduler none", "possible values"),
     ] {
-        place.fails(&format!("simulate {flags}"), 2, said);
+        workdir.fails(&format!("simulate {flags}"), 2, said);
     }
-    place.fails("simulate --blocks 5 --svg nowhere/at/all.svg", 1, "cannot be written");
+    workdir.fails("simulate --blocks 5 --svg nowhere/at/all.svg", 1, "cannot be written");
 }
 
 #[test]
 fn the_page_takes_a_form_and_has_a_table_beside_its_pictures() {
-    let (place, _) = Place::with_rides("2_000");
-    let carl = place.good("token create --as carl").trim().to_owned();
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let carl = workdir.good("token create --as carl").trim().to_owned();
+    let serving = Serving::start(&workdir);
     let page = serving.get("/simulate?blocks=40&rate=0.5&epsilon=2&rows=10000&patience=20", &carl);
     assert_eq!(page.status, 200, "{}", page.body);
     for part in ["<svg", "<desc", "<table", "value=\"0.5\"", "40 blocks", "even-split", "conserve"] {

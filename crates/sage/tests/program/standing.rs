@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use serde_json::json;
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::server::{SMALL, token};
+use crate::workdir::Workdir;
 
 /// Whether a program is installed. If not, prints that the test is skipped.
 pub(crate) fn there(program: &str, what: &str) -> bool {
@@ -25,29 +25,29 @@ pub(crate) fn there(program: &str, what: &str) -> bool {
 
 #[test]
 fn a_directory_that_is_not_there_is_made_and_filled_over_the_network() {
-    let place = Place::new();
-    let serving = Serving::start(&place);
+    let workdir = Workdir::new();
+    let serving = Serving::start(&workdir);
     assert_eq!(serving.get("/readyz", "").json(), json!({"ready": true}));
-    let ops = place.good("token create --as ada --role admin").trim().to_owned();
+    let ops = workdir.good("token create --as ada --role admin").trim().to_owned();
     assert_eq!(serving.good("GET", "/v1/streams", &ops, ""), json!([]));
     assert_eq!(serving.with_token("POST", "/v1/streams", &ops, SMALL).status, 201);
     assert_eq!(serving.good("GET", "/v1/streams/small", &ops, "")["name"], "small");
     drop(serving);
-    place.good("doctor");
+    workdir.good("doctor");
     // A folder with other files is not used.
-    std::fs::create_dir(place.path("other")).expect("a folder");
-    std::fs::write(place.path("other/notes.txt"), "mine").expect("a file");
-    place.fails("serve --listen 127.0.0.1:0 --dir other", 14, "is no directory of sage");
-    assert!(!place.path("other/log.db").exists());
+    std::fs::create_dir(workdir.path("other")).expect("a folder");
+    std::fs::write(workdir.path("other/notes.txt"), "mine").expect("a file");
+    workdir.fails("serve --listen 127.0.0.1:0 --dir other", 14, "is no directory of sage");
+    assert!(!workdir.path("other/log.db").exists());
 }
 
 #[test]
 fn slow_headers_are_cut_off_and_greedy_tokens_get_retry_after() {
-    let (place, _) = Place::with_rides("2_000");
-    let mia = token(&place, "mia");
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = token(&workdir, "mia");
     let limits =
         ["serve", "--listen", "127.0.0.1:0", "--head-seconds", "1", "--most-requests", "30", "--most-changes", "3"];
-    let serving = Serving::from(place.command(&limits));
+    let serving = Serving::from(workdir.command(&limits));
     let mut slow = TcpStream::connect(&serving.address).expect("a connection");
     slow.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     slow.write_all(b"GET /livez HTTP/1.1\r\nHost: x\r\n").expect("sent");
@@ -68,14 +68,14 @@ fn slow_headers_are_cut_off_and_greedy_tokens_get_retry_after() {
     assert_eq!(refused.header("retry-after"), Some("1"), "{}", refused.head);
     assert!(refused.json()["detail"].as_str().is_some_and(|text| text.contains("30 requests a second")));
     // Another token of the same name has its own allowance.
-    assert_eq!(serving.get("/v1/streams", &token(&place, "mia")).status, 200);
+    assert_eq!(serving.get("/v1/streams", &token(&workdir, "mia")).status, 200);
 }
 
 #[test]
 fn requests_in_progress_are_completed_on_shutdown() {
-    let (place, _) = Place::with_rides("2_000");
-    let mia = token(&place, "mia");
-    let mut serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = token(&workdir, "mia");
+    let mut serving = Serving::start(&workdir);
     let mut late = TcpStream::connect(&serving.address).expect("a connection");
     late.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
     let head = format!("POST /v1/plan HTTP/1.1\r\nHost: x\r\nAuthorization: Bearer {mia}\r\nContent-Length: 9\r\n\r\n");
@@ -94,14 +94,14 @@ fn requests_in_progress_are_completed_on_shutdown() {
 }
 
 /// A certificate for this machine, and its key.
-fn certificate(place: &Place) {
+fn certificate(workdir: &Workdir) {
     let made = Command::new("openssl")
         .args(["req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days", "2"])
         .args(["-subj", "/CN=localhost", "-addext", "subjectAltName=DNS:localhost"])
         .args(["-addext", "basicConstraints=critical,CA:FALSE", "-keyout"])
-        .arg(place.path("server.key"))
+        .arg(workdir.path("server.key"))
         .arg("-out")
-        .arg(place.path("server.pem"))
+        .arg(workdir.path("server.pem"))
         .output()
         .expect("openssl runs");
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
@@ -112,20 +112,24 @@ fn over_tls_the_cookie_stays_there() {
     if !there("openssl", "TLS") {
         return;
     }
-    let (place, _) = Place::with_rides("2_000");
-    let mia = token(&place, "mia");
-    certificate(&place);
-    place.fails("serve --tls-certificate server.pem", 2, "--tls-key");
-    place.fails("serve --listen 127.0.0.1:0 --tls-certificate server.key --tls-key server.pem", 1, "--tls-certificate");
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = token(&workdir, "mia");
+    certificate(&workdir);
+    workdir.fails("serve --tls-certificate server.pem", 2, "--tls-key");
+    workdir.fails(
+        "serve --listen 127.0.0.1:0 --tls-certificate server.key --tls-key server.pem",
+        1,
+        "--tls-certificate",
+    );
     let flags = ["serve", "--listen", "127.0.0.1:0", "--tls-certificate", "server.pem", "--tls-key", "server.key"];
-    let serving = Serving::from(place.command(&flags));
-    let mut stream = over_tls(&place, &serving);
+    let serving = Serving::from(workdir.command(&flags));
+    let mut stream = over_tls(&workdir, &serving);
     let body = format!("token={mia}");
-    let asked = format!(
+    let request = format!(
         "POST /login HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {}\r\n\r\n{body}",
         body.len()
     );
-    stream.write_all(asked.as_bytes()).expect("sent");
+    stream.write_all(request.as_bytes()).expect("sent");
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer));
     let answer = String::from_utf8_lossy(&answer);
@@ -140,9 +144,9 @@ fn over_tls_the_cookie_stays_there() {
 }
 
 /// A TLS connection that trusts the current certificate file.
-fn over_tls(place: &Place, serving: &Serving) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
+fn over_tls(workdir: &Workdir, serving: &Serving) -> rustls::StreamOwned<rustls::ClientConnection, TcpStream> {
     let mut roots = rustls::RootCertStore::empty();
-    roots.add(CertificateDer::from_pem_file(place.path("server.pem")).expect("a certificate")).expect("a root");
+    roots.add(CertificateDer::from_pem_file(workdir.path("server.pem")).expect("a certificate")).expect("a root");
     let config = rustls::ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
         .with_safe_default_protocol_versions()
         .expect("versions")
@@ -155,8 +159,8 @@ fn over_tls(place: &Place, serving: &Serving) -> rustls::StreamOwned<rustls::Cli
 }
 
 /// Whether a client that trusts the current certificate file gets a response.
-fn is_trusted(place: &Place, serving: &Serving) -> bool {
-    let mut stream = over_tls(place, serving);
+fn is_trusted(workdir: &Workdir, serving: &Serving) -> bool {
+    let mut stream = over_tls(workdir, serving);
     let sent = stream.write_all(b"GET /livez HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n");
     let mut answer = Vec::new();
     drop(stream.read_to_end(&mut answer));
@@ -169,20 +173,20 @@ fn a_certificate_is_read_again_when_its_file_changes() {
     if !there("openssl", "TLS") {
         return;
     }
-    let (place, _) = Place::with_rides("2_000");
-    certificate(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    certificate(&workdir);
     let flags = ["serve", "--listen", "127.0.0.1:0", "--tls-certificate", "server.pem", "--tls-key", "server.key"];
-    let mut serving = Serving::from(place.command(&flags));
-    assert!(is_trusted(&place, &serving));
-    let before = std::fs::read(place.path("server.pem")).expect("a certificate");
+    let mut serving = Serving::from(workdir.command(&flags));
+    assert!(is_trusted(&workdir, &serving));
+    let before = std::fs::read(workdir.path("server.pem")).expect("a certificate");
     // An invalid certificate file changes nothing.
-    std::fs::write(place.path("server.pem"), "not yet").expect("written");
+    std::fs::write(workdir.path("server.pem"), "not yet").expect("written");
     std::thread::sleep(Duration::from_secs(3));
-    std::fs::write(place.path("server.pem"), &before).expect("written");
-    assert!(is_trusted(&place, &serving), "the certificate before it is no longer used");
-    certificate(&place);
+    std::fs::write(workdir.path("server.pem"), &before).expect("written");
+    assert!(is_trusted(&workdir, &serving), "the certificate before it is no longer used");
+    certificate(&workdir);
     let began = Instant::now();
-    while !is_trusted(&place, &serving) {
+    while !is_trusted(&workdir, &serving) {
         assert!(began.elapsed() < Duration::from_secs(30), "the new certificate is not used");
         std::thread::sleep(Duration::from_millis(200));
     }
@@ -197,27 +201,29 @@ fn allow(serving: &Serving, bytes: &str) {
 }
 
 #[test]
-fn a_full_disk_leaves_it_reading_and_room_sets_it_going_again() {
+fn a_full_disk_leaves_reads_working_and_free_space_resumes_writes() {
     if !there("prlimit", "the full disk") {
         return;
     }
-    let (place, _) = Place::with_rides("150_000");
-    place.good("submit examples/duration.toml --wait --as mia");
-    let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
+    let (workdir, _) = Workdir::with_rides("150_000");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    let [mia, carl] = ["mia", "carl"].map(|name| token(&workdir, name));
     // A limit of the file size fails like a full disk; the signal that comes with it is ignored.
     let mut command = Command::new("sh");
     command.args(["-c", "trap '' XFSZ; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_sage")]);
-    command.args(["serve", "--listen", "127.0.0.1:0", "--tick", "1", "--dir"]).arg(place.path("sage-data"));
+    command
+        .args(["serve", "--listen", "127.0.0.1:0", "--disclosure-interval", "1", "--dir"])
+        .arg(workdir.path("sage-data"));
     let serving = Serving::from(command);
     let alias = "/v1/releases/taxi-duration/1/aliases";
     serving.good("POST", alias, &mia, "{\"alias\": \"before\"}");
-    let asked = json!({"dataframe_split": {
+    let request = json!({"dataframe_split": {
         "columns": ["pickup", "distance", "payment"],
         "data": [["2026-11-02T08:15:00", 2.5, "card"]],
     }});
-    let (asked, began) = (asked.to_string(), Instant::now());
+    let (request, began) = (request.to_string(), Instant::now());
     // After its disclosure interval the release is visible to everybody.
-    while serving.with_token("POST", "/invocations?model=taxi-duration", &carl, &asked).status != 200 {
+    while serving.with_token("POST", "/invocations?model=taxi-duration", &carl, &request).status != 200 {
         assert!(began.elapsed() < Duration::from_secs(20), "the release is never shown");
         std::thread::sleep(Duration::from_millis(50));
     }
@@ -232,7 +238,7 @@ fn a_full_disk_leaves_it_reading_and_room_sets_it_going_again() {
     assert!(again.header("retry-after").is_some());
     // Reads still work: budgets, releases, predictions.
     assert_eq!(serving.get("/v1/streams/taxi/blocks", &mia).status, 200);
-    assert_eq!(serving.with_token("POST", "/invocations?model=taxi-duration", &carl, &asked).status, 200);
+    assert_eq!(serving.with_token("POST", "/invocations?model=taxi-duration", &carl, &request).status, 200);
     allow(&serving, "unlimited");
     let began = Instant::now();
     while serving.with_token("POST", alias, &mia, "{\"alias\": \"after\"}").status != 200 {
@@ -245,29 +251,29 @@ fn a_full_disk_leaves_it_reading_and_room_sets_it_going_again() {
         release["aliases"].as_array().expect("aliases").iter().filter_map(|one| one.as_str()).collect();
     assert!(aliases.contains(&"before") && aliases.contains(&"after"), "{release}");
     drop(serving);
-    place.good("doctor");
+    workdir.good("doctor");
 }
 
 #[test]
 fn a_charge_for_work_elsewhere_counts_once() {
-    let (place, _) = Place::with_rides("2_000");
-    let [ada, dan, mia] = ["ada", "dan", "mia"].map(|name| token(&place, name));
-    let serving = Serving::start(&place);
-    let small = SMALL.replace("doors = [\"enforced\"]", "doors = [\"enforced\", \"declared\"]");
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let [ada, dan, mia] = ["ada", "dan", "mia"].map(|name| token(&workdir, name));
+    let serving = Serving::start(&workdir);
+    let small = SMALL.replace("access_modes = [\"enforced\"]", "access_modes = [\"enforced\", \"attested\"]");
     assert_eq!(serving.with_token("POST", "/v1/streams", &ada, &small).status, 201);
     let rows = "at,x\n2026-01-01T00:10:00,0.5\n";
     assert_eq!(serving.with_token("POST", "/v1/streams/small/rows?batch=one", &dan, rows).status, 201);
     serving.good("POST", "/v1/streams/small/blocks", &dan, "{\"do\": \"seal\", \"before\": \"2027-01-01\"}");
     let blocks = serving.good("GET", "/v1/streams/small/blocks", &mia, "");
     let block = &blocks["blocks"][0]["block"];
-    let asked = |key: &str, epsilon: &str| {
+    let request = |key: &str, epsilon: &str| {
         json!({"key": key, "blocks": [block], "purpose": "a histogram", "train": {"epsilon": epsilon, "delta": "1e-9"}})
             .to_string()
     };
     let path = "/v1/streams/small/charges";
-    let first = serving.with_token("POST", path, &mia, &asked("one", "0.25"));
+    let first = serving.with_token("POST", path, &mia, &request("one", "0.25"));
     assert_eq!(first.status, 201, "{}", first.body);
-    let again = serving.with_token("POST", path, &mia, &asked("one", "0.25"));
+    let again = serving.with_token("POST", path, &mia, &request("one", "0.25"));
     assert_eq!((again.status, again.json()), (201, first.json()));
     let spent =
         |at: &str| serving.good("GET", "/v1/streams/small/blocks", &mia, "")["blocks"][0][at]["epsilon_spent"].clone();
@@ -276,20 +282,20 @@ fn a_charge_for_work_elsewhere_counts_once() {
         once.as_str().is_some_and(|text| text.parse::<f64>().is_ok_and(|lost| (0.2..0.5).contains(&lost))),
         "{once}"
     );
-    let refused = serving.with_token("POST", path, &mia, &asked("two", "5"));
+    let refused = serving.with_token("POST", path, &mia, &request("two", "5"));
     assert_eq!((refused.status, spent("train")), (409, once), "{}", refused.body);
-    for wrong in ["{}", "{\"key\": \"x\"}", &asked("x", "-1"), &asked("x", "1e400").replace("1e-9", "x")] {
+    for wrong in ["{}", "{\"key\": \"x\"}", &request("x", "-1"), &request("x", "1e400").replace("1e-9", "x")] {
         assert_eq!(serving.with_token("POST", path, &mia, wrong).status, 422, "{wrong}");
     }
-    let closed = serving.with_token("POST", "/v1/streams/taxi/charges", &mia, &asked("one", "0.25"));
+    let closed = serving.with_token("POST", "/v1/streams/taxi/charges", &mia, &request("one", "0.25"));
     assert!(matches!(closed.status, 403 | 404 | 409), "{} {}", closed.status, closed.body);
 }
 
 #[test]
 fn nothing_is_written_to_the_registry_and_long_answers_are_compressed() {
-    let (place, _) = Place::with_rides("2_000");
-    let mia = token(&place, "mia");
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let mia = token(&workdir, "mia");
+    let serving = Serving::start(&workdir);
     for (verb, path) in [
         ("POST", "/api/2.0/mlflow/registered-models/create"),
         ("PATCH", "/api/2.0/mlflow/model-versions/update"),
@@ -327,10 +333,10 @@ epsilon0 = "0.5"
 
 #[test]
 fn a_folder_of_code_comes_with_its_pipeline_and_stays_where_it_belongs() {
-    let (place, _) = Place::with_rides("2_000");
-    let [ada, mia] = ["ada", "mia"].map(|name| token(&place, name));
-    let serving = Serving::start(&place);
-    let small = SMALL.replace("doors = [\"enforced\"]", "doors = [\"enforced\", \"declared\"]");
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let [ada, mia] = ["ada", "mia"].map(|name| token(&workdir, name));
+    let serving = Serving::start(&workdir);
+    let small = SMALL.replace("access_modes = [\"enforced\"]", "access_modes = [\"enforced\", \"attested\"]");
     assert_eq!(serving.with_token("POST", "/v1/streams", &ada, &small).status, 201);
     let sent = |files: serde_json::Value| json!({"pipeline": OWN, "files": files}).to_string();
     for files in [
@@ -354,11 +360,11 @@ fn a_folder_of_code_comes_with_its_pipeline_and_stays_where_it_belongs() {
     assert_eq!((again.status, &again.json()["run"]), (200, &first.json()["run"]), "{}", again.body);
     let other = serving.ask("POST", "/v1/programs", &headers, sent(json!({"train.py": "x"})).as_bytes());
     assert_eq!(other.status, 409, "{}", other.body);
-    let kept: Vec<_> = std::fs::read_dir(place.path("sage-data/code")).expect("code").flatten().collect();
+    let kept: Vec<_> = std::fs::read_dir(workdir.path("sage-data/code")).expect("code").flatten().collect();
     assert_eq!(kept.len(), 1, "{kept:?}");
     assert!(kept[0].path().join("parts/model.py").is_file());
-    let entries = std::fs::read_dir(place.path("sage-data")).expect("a directory").flatten();
+    let entries = std::fs::read_dir(workdir.path("sage-data")).expect("a directory").flatten();
     let left = entries.filter(|entry| entry.file_name().to_string_lossy().starts_with("incoming")).count();
     assert_eq!(left, 0, "folders of requests are left behind");
-    assert!(!place.path("train.py").exists() && !place.path("sage-data/train.py").exists());
+    assert!(!workdir.path("train.py").exists() && !workdir.path("sage-data/train.py").exists());
 }

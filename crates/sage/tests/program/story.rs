@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde_json::Value;
 
-use crate::place::{Place, project};
+use crate::workdir::{Workdir, project};
 
 fn keys(value: &Value) -> BTreeSet<&str> {
     value.as_object().expect("an object").keys().map(String::as_str).collect()
@@ -12,51 +12,51 @@ fn keys(value: &Value) -> BTreeSet<&str> {
 
 #[test]
 fn rides_become_a_model_that_predicts() {
-    let (place, stored) = Place::with_rides("150_000");
-    let plan = place.json("plan examples/duration.toml --as mia");
+    let (workdir, stored) = Workdir::with_rides("150_000");
+    let plan = workdir.json("plan examples/duration.toml --as mia");
     assert_eq!((&plan["pipeline"], &plan["starts_now"]), (&"taxi-duration".into(), &true.into()));
     assert!(plan["runs_left"].as_u64() > Some(1), "{plan}");
-    assert!(place.good("plan examples/duration.toml --as mia").contains("reads 12 blocks"));
-    assert!(place.good("runs").contains("no run yet"), "a plan is no run");
+    assert!(workdir.good("plan examples/duration.toml --as mia").contains("reads 12 blocks"));
+    assert!(workdir.good("runs").contains("no run yet"), "a plan is no run");
 
-    let output = place.run("submit examples/duration.toml --wait --as mia");
+    let output = workdir.run("submit examples/duration.toml --wait --as mia");
     assert_eq!((output.out.as_str(), output.code), ("1\n", Some(0)), "{}", output.err);
     assert!(output.err.contains("run 1 (taxi-duration), attempt 1: epsilon "), "{}", output.err);
     assert!(output.err.contains(": accept: the mean loss"), "{}", output.err);
-    let why = place.good("explain 1");
+    let why = workdir.good("explain 1");
     for said in ["accepted", "attempt 1", "against a target of mean squared error of at most 0.02", "hour=2026-01-0"] {
         assert!(why.contains(said), "{said}: {why}");
     }
-    let run = place.json("explain 1");
+    let run = workdir.json("explain 1");
     assert_eq!((&run["status"], &run["release"]), (&"accepted".into(), &"taxi-duration@1".into()), "{run}");
     let last = run["attempts"].as_array().and_then(|attempts| attempts.last()).expect("an attempt");
     assert_eq!(last["verdict"], "accept", "{last}");
 
-    assert!(place.good("models list").contains("taxi-duration@1  model"));
-    let shown = place.good("models show taxi-duration");
+    assert!(workdir.good("models list").contains("taxi-duration@1  model"));
+    let shown = workdir.good("models show taxi-duration");
     assert!(shown.contains("# taxi-duration") && shown.contains("\"filter\": \"renyi\""), "{shown}");
-    assert!(place.good("models pull taxi-duration@1 model").contains("model.onnx"));
-    assert!(place.path("model/features/usual_speed.parquet").exists());
-    place.fails("models pull taxi-duration@1 model", 1, "is not empty, and nothing in it is overwritten");
-    place.good("models alias taxi-duration@1 champion --as mia");
-    assert_eq!(place.json("models list")[0]["aliases"], serde_json::json!(["champion"]));
+    assert!(workdir.good("models pull taxi-duration@1 model").contains("model.onnx"));
+    assert!(workdir.path("model/features/usual_speed.parquet").exists());
+    workdir.fails("models pull taxi-duration@1 model", 1, "is not empty, and nothing in it is overwritten");
+    workdir.good("models alias taxi-duration@1 champion --as mia");
+    assert_eq!(workdir.json("models list")[0]["aliases"], serde_json::json!(["champion"]));
 
-    let budget = place.good("budget taxi --for examples/duration.toml --as mia");
+    let budget = workdir.good("budget taxi --for examples/duration.toml --as mia");
     assert!(budget.contains("more runs like taxi-duration"), "{budget}");
     assert!(budget.contains("more or less changes the probability"), "{budget}");
-    place.good("models withdraw taxi-duration@1 --reason outdated --as mia");
-    place.fails("predict taxi-duration@1 examples/rides.csv", 14, "was withdrawn: outdated");
-    assert!(place.good("models list").contains("withdrawn: outdated"));
-    assert!(place.good("doctor").contains("nothing is wrong"));
-    let said = place.said.borrow();
+    workdir.good("models withdraw taxi-duration@1 --reason outdated --as mia");
+    workdir.fails("predict taxi-duration@1 examples/rides.csv", 14, "was withdrawn: outdated");
+    assert!(workdir.good("models list").contains("withdrawn: outdated"));
+    assert!(workdir.good("doctor").contains("nothing is wrong"));
+    let said = workdir.said.borrow();
     assert!(!said.contains(&stored.to_string()), "the output contains the number of rows");
 }
 
 #[test]
 fn predictions_read_two_formats_and_name_invalid_rows() {
-    let (place, _) = Place::with_rides("150_000");
-    place.good("submit examples/duration.toml --wait --as mia");
-    let by_file = place.good("predict taxi-duration examples/rides.csv");
+    let (workdir, _) = Workdir::with_rides("150_000");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    let by_file = workdir.good("predict taxi-duration examples/rides.csv");
     let numbers: Vec<f64> = by_file.lines().map(|line| line.parse().expect("a number")).collect();
     assert_eq!(numbers.len(), 3);
     assert!(numbers[1] > numbers[0] && numbers.iter().all(|hours| (-1.0..=3.5).contains(hours)), "{numbers:?}");
@@ -65,12 +65,12 @@ fn predictions_read_two_formats_and_name_invalid_rows() {
         r#"{"pickup": 1793662800, "distance": 12, "payment": "cash"}"#,
         r#"{"pickup": "1793642400", "distance": "0.8", "payment": null}"#,
     ];
-    let output = place.with_input("predict taxi-duration - --json", &lines.join("\n"));
+    let output = workdir.with_input("predict taxi-duration - --json", &lines.join("\n"));
     let found: Value = serde_json::from_str(&output.out).expect("JSON");
     assert_eq!(found["model"], "taxi-duration@1");
     let second: Vec<f64> = found["predictions"].as_array().expect("a list").iter().filter_map(Value::as_f64).collect();
     assert_eq!(second, numbers, "both formats say the same");
-    assert!(place.good("predict taxi-duration --columns").contains("payment: one of \"card\", \"cash\""));
+    assert!(workdir.good("predict taxi-duration --columns").contains("payment: one of \"card\", \"cash\""));
 
     let header = "pickup,distance,payment\n2026-11-02T08:15:00,2.5,card\n";
     for (row, said) in [
@@ -83,38 +83,38 @@ fn predictions_read_two_formats_and_name_invalid_rows() {
         ("2026-11-02T08:15:00,,card", "row 2, column `distance`: it is empty"),
         ("2026-11-02T08:15:00", "line 3: the number of fields"),
     ] {
-        let output = place.with_input("predict taxi-duration", &format!("{header}{row}\n"));
+        let output = workdir.with_input("predict taxi-duration", &format!("{header}{row}\n"));
         assert_eq!(output.code, Some(1), "{row}");
         assert!(output.err.contains(said) && output.err.contains("--columns"), "{row}: {}", output.err);
     }
-    let output = place.with_input("predict taxi-duration", "pickup,distance\n2026-11-02,1\n");
+    let output = workdir.with_input("predict taxi-duration", "pickup,distance\n2026-11-02,1\n");
     assert!(output.err.contains("the header lacks columns that the model needs: payment"), "{}", output.err);
-    assert!(place.with_input("predict taxi-duration", "").err.contains("the input is empty"));
-    place.fails("predict taxi-fare", 14, "there is no release \"taxi-fare\"");
-    place.fails("models show taxi-duratoin@1", 14, "did you mean taxi-duration?");
-    place.fails("models alias taxi-duration latest --as mia", 2, "cannot name a version");
-    place.fails("predict taxi-duration@7", 14, "there is no release");
+    assert!(workdir.with_input("predict taxi-duration", "").err.contains("the input is empty"));
+    workdir.fails("predict taxi-fare", 14, "there is no release \"taxi-fare\"");
+    workdir.fails("models show taxi-duratoin@1", 14, "did you mean taxi-duration?");
+    workdir.fails("models alias taxi-duration latest --as mia", 2, "cannot name a version");
+    workdir.fails("predict taxi-duration@7", 14, "there is no release");
 }
 
 #[test]
 fn a_statistic_is_a_release_too() {
-    let (place, _) = Place::with_rides("150_000");
-    assert!(place.good("features list").contains("nothing is released yet"));
-    place.good("submit examples/speed.toml --as mia");
-    let worked = place.json("work");
+    let (workdir, _) = Workdir::with_rides("150_000");
+    assert!(workdir.good("features list").contains("nothing is released yet"));
+    workdir.good("submit examples/speed.toml --as mia");
+    let worked = workdir.json("work");
     assert!(worked["attempts_performed"].as_u64() >= Some(1), "{worked}");
-    assert!(place.good("features list").contains("speed-by-vendor@1  statistic"));
-    let shown = place.good("models show speed-by-vendor");
+    assert!(workdir.good("features list").contains("speed-by-vendor@1  statistic"));
+    let shown = workdir.good("models show speed-by-vendor");
     assert!(shown.contains("group_mean on stream taxi") && shown.contains("receipt of speed-by-vendor@1"), "{shown}");
-    let all = place.json("features get speed-by-vendor");
+    let all = workdir.json("features get speed-by-vendor");
     assert_eq!(keys(&all), BTreeSet::from(["name", "version", "statistic", "confidence", "lines"]));
     assert_eq!(all["lines"].as_array().map(Vec::len), Some(2));
-    let one = place.json("features get speed-by-vendor@1 1");
+    let one = workdir.json("features get speed-by-vendor@1 1");
     assert_eq!(one["lines"][0], all["lines"][1]);
-    place.fails("features get speed-by-vendor 7", 14, "has no key \"7\"");
-    place.fails("predict speed-by-vendor examples/rides.csv", 14, "it is a statistic");
-    place.good("submit examples/duration.toml --wait --as mia");
-    place.fails("features get taxi-duration", 14, "it is a model");
+    workdir.fails("features get speed-by-vendor 7", 14, "has no key \"7\"");
+    workdir.fails("predict speed-by-vendor examples/rides.csv", 14, "it is a statistic");
+    workdir.good("submit examples/duration.toml --wait --as mia");
+    workdir.fails("features get taxi-duration", 14, "it is a model");
 }
 
 /// Checks that every key of an object is in docs/reference/commands.md.
@@ -128,22 +128,22 @@ pub(crate) fn documented(object: &Value) {
 /// The JSON objects that programs rely on are those in docs/reference/commands.md.
 #[test]
 fn objects_have_the_keys_that_are_documented() {
-    let (place, _) = Place::with_rides("150_000");
-    let submitted = place.json("submit examples/duration.toml --wait --as mia");
+    let (workdir, _) = Workdir::with_rides("150_000");
+    let submitted = workdir.json("submit examples/duration.toml --wait --as mia");
     let attempt = submitted["attempts"][0].clone();
-    let runs = place.json("runs --stream taxi");
+    let runs = workdir.json("runs --stream taxi");
     let objects = [
-        place.json("plan examples/duration.toml --as mia"),
+        workdir.json("plan examples/duration.toml --as mia"),
         submitted,
         attempt,
         runs[0].clone(),
-        place.json("models list")[0].clone(),
-        place.json("models show taxi-duration"),
-        place.json("models pull taxi-duration pulled"),
-        place.json("predict taxi-duration examples/rides.csv"),
-        place.json("predict taxi-duration --columns"),
-        place.json("budget taxi --for examples/duration.toml --as mia"),
-        place.json("work"),
+        workdir.json("models list")[0].clone(),
+        workdir.json("models show taxi-duration"),
+        workdir.json("models pull taxi-duration pulled"),
+        workdir.json("predict taxi-duration examples/rides.csv"),
+        workdir.json("predict taxi-duration --columns"),
+        workdir.json("budget taxi --for examples/duration.toml --as mia"),
+        workdir.json("work"),
     ];
     objects.iter().for_each(documented);
 }

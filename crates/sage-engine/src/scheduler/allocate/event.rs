@@ -92,7 +92,7 @@ pub enum Event {
         block: BlockId,
     },
     /// Time passed.
-    Tick {
+    AdvanceClock {
         /// The time, in the unit of [`Unlock::OverTime`](super::Unlock::OverTime).
         time: u64,
     },

@@ -227,8 +227,8 @@ impl Allocation {
                 self.blocks.get_mut(block.0 as usize).ok_or(Refused::NoBlock(block))?.retired = true;
                 Ok(())
             }
-            Event::Tick { time } if self.time.is_some_and(|now| time < now) => Err(Refused::Backwards),
-            Event::Tick { time } => {
+            Event::AdvanceClock { time } if self.time.is_some_and(|now| time < now) => Err(Refused::Backwards),
+            Event::AdvanceClock { time } => {
                 self.time = Some(time);
                 Ok(())
             }

@@ -240,7 +240,7 @@ proptest! {
                 events.insert(0, Event::Request { pipeline, blocks, cost });
             }
             time += u64::from(step.4 % 3);
-            events.insert(0, Event::Tick { time });
+            events.insert(0, Event::AdvanceClock { time });
             let mut requested = false;
             for event in events {
                 if matches!(event, Event::Block { .. }) {

@@ -196,7 +196,7 @@ fn a_single_run_does_not_wait_for_requests_that_never_come() {
     }
     // Budget that is unlocked over time is not lent before.
     let mut world = World::new(Scheduler::DominantShare(Unlock::OverTime(10)));
-    world.apply(Event::Tick { time: 0 });
+    world.apply(Event::AdvanceClock { time: 0 });
     world.blocks(1);
     let lone = world.arrive(CAPACITY);
     world.request(lone, range(0, 0), CAPACITY / 2);

@@ -235,7 +235,7 @@ impl Model {
                 }
                 known
             }
-            Event::Request { .. } | Event::Withdraw { .. } | Event::Tick { .. } => true,
+            Event::Request { .. } | Event::Withdraw { .. } | Event::AdvanceClock { .. } => true,
         }
     }
 }

@@ -18,7 +18,7 @@ fn blocks(first: u32, last: u32) -> Blocks {
 /// An allocation with two blocks of 100 and these requests: first block, last block, cost.
 fn allocation_with(scheduler: Scheduler, requests: &[(u32, u32, u64)]) -> Allocation {
     let mut allocation = Allocation::new(scheduler, EVERY);
-    allocation.apply(Event::Tick { time: 0 }).expect("a clock");
+    allocation.apply(Event::AdvanceClock { time: 0 }).expect("a clock");
     for _ in 0..2 {
         allocation.apply(Event::Block { capacity: loss(100) }).expect("a block");
     }
@@ -65,9 +65,9 @@ fn packing_counts_every_block() {
 fn time_unlocks_and_a_repeated_request_does_not() {
     let mut allocation = allocation_with(Scheduler::DominantShare(Unlock::OverTime(10)), &[(0, 0, 50), (0, 0, 60)]);
     assert_eq!(allocation.ready(), []);
-    allocation.apply(Event::Tick { time: 5 }).expect("time advances");
+    allocation.apply(Event::AdvanceClock { time: 5 }).expect("time advances");
     assert_eq!(allocation.ready(), [PipelineId(1)]);
-    assert!(allocation.apply(Event::Tick { time: 4 }).is_err());
+    assert!(allocation.apply(Event::AdvanceClock { time: 4 }).is_err());
 
     let mut allocation = allocation_with(Scheduler::DominantShare(Unlock::ByAskers(2)), &[(0, 0, 60)]);
     for _ in 0..5 {
@@ -84,22 +84,22 @@ fn offers_are_what_time_has_unlocked() {
     let mut allocation = allocation_with(Scheduler::DominantShare(Unlock::OverTime(10)), &[(0, 0, 50)]);
     let offer = |allocation: &Allocation, block: u32| allocation.offer(PipelineId(1), BlockId(block)).0[0];
     assert_eq!(offer(&allocation, 0), 0, "a new block");
-    allocation.apply(Event::Tick { time: 5 }).expect("time advances");
+    allocation.apply(Event::AdvanceClock { time: 5 }).expect("time advances");
     allocation.apply(Event::Block { capacity: loss(100) }).expect("a block");
-    allocation.apply(Event::Tick { time: 6 }).expect("time advances");
+    allocation.apply(Event::AdvanceClock { time: 6 }).expect("time advances");
     assert_eq!([0, 1, 2].map(|block| offer(&allocation, block)), [60, 60, 10]);
     let spend = Event::Spend { pipeline: PipelineId(1), blocks: blocks(0, 0), cost: loss(50) };
     allocation.apply(spend).expect("within reach");
     assert_eq!(offer(&allocation, 0), 10, "spent budget is not offered");
-    allocation.apply(Event::Tick { time: 10 }).expect("time advances");
+    allocation.apply(Event::AdvanceClock { time: 10 }).expect("time advances");
     assert_eq!([0, 1, 2].map(|block| offer(&allocation, block)), [50, 100, 50]);
     let by_askers = allocation_with(Scheduler::DominantShare(Unlock::ByAskers(10)), &[(0, 0, 50)]);
     assert_eq!(offer(&by_askers, 1), 100);
-    // A block from before the first tick counts as fully unlocked.
+    // A block from before the first known time counts as fully unlocked.
     let mut early = Allocation::new(Scheduler::Pack(Unlock::OverTime(10)), EVERY);
     early.apply(Event::Block { capacity: loss(100) }).expect("a block");
     early.apply(Event::Arrive { pipelines: vec![PipelineId(1)] }).expect("arrives");
-    early.apply(Event::Tick { time: 3 }).expect("a clock");
+    early.apply(Event::AdvanceClock { time: 3 }).expect("a clock");
     assert_eq!(offer(&early, 0), 100);
 }
 

@@ -86,9 +86,12 @@ fn open_digits_are_followed_exactly() {
                 let Some(last) = digits[depth].checked_add_signed(change) else {
                     continue;
                 };
-                let mut fed = digits[..depth].iter().copied().chain([last]);
-                let outcome =
-                    digits_below(|| fed.next().expect("no more digits needed"), numerator.into(), denominator.into());
+                let mut scripted = digits[..depth].iter().copied().chain([last]);
+                let outcome = digits_below(
+                    || scripted.next().expect("no more digits needed"),
+                    numerator.into(),
+                    denominator.into(),
+                );
                 assert_eq!(outcome, below, "{numerator}/{denominator} at digit {depth}");
             }
         }
@@ -99,8 +102,8 @@ fn open_digits_are_followed_exactly() {
 #[test]
 fn a_digit_on_the_ratio_is_not_below_it() {
     for (digits, below) in [([(1 << 63) - 1, u64::MAX], true), ([1 << 63, 0], false), ([1 << 63, 1], false)] {
-        let mut fed = digits.into_iter().chain([1]);
-        assert_eq!(digits_below(|| fed.next().expect("three digits are enough"), 1, 2), below);
+        let mut scripted = digits.into_iter().chain([1]);
+        assert_eq!(digits_below(|| scripted.next().expect("three digits are enough"), 1, 2), below);
     }
     assert!(digits_below(|| unreachable!("one is above every digit"), 7, 7));
 }
@@ -125,8 +128,8 @@ fn leading_digits_never_change_a_draw() {
         let word = digit.wrapping_add(offset).wrapping_sub(4);
         for word in [word, source.next_u64()] {
             let fast = bernoulli(&mut Scripted::new(&[word], round), numerator, denominator);
-            let mut fed = Scripted::new(&[word], round);
-            let slow = digits_below(|| fed.next_u64(), numerator, denominator);
+            let mut scripted = Scripted::new(&[word], round);
+            let slow = digits_below(|| scripted.next_u64(), numerator, denominator);
             assert_eq!(fast, slow, "{numerator}/{denominator} against {word}");
         }
     }

@@ -40,8 +40,8 @@ impl Rows for Numbers {
         self.0.len()
     }
 
-    fn row(&self, place: usize) -> &[f64] {
-        &self.0[place]
+    fn row(&self, index: usize) -> &[f64] {
+        &self.0[index]
     }
 }
 
@@ -110,9 +110,9 @@ const MECHANISMS: Mechanisms = [
     |session| {
         let step = Step { rate: Rate::LIMIT, sigma: sigma(), clip: 1.0 };
         let outcome = session.sampled_sum(Lane::Train, step, &[LayerShape::dense(1, 1)], |sample, layers| {
-            (0..sample.count()).for_each(|place| {
-                layers[0].values[place] = sample.row(place)[0] as f32;
-                layers[0].errors[place] = 1.0;
+            (0..sample.count()).for_each(|index| {
+                layers[0].values[index] = sample.row(index)[0] as f32;
+                layers[0].errors[index] = 1.0;
             });
         });
         outcome.map(drop)
@@ -130,10 +130,10 @@ fn moments(session: &Session<Numbers, Failing>) -> crate::Moments {
 
 #[test]
 fn every_mechanism_fails_with_its_source() {
-    for (place, mechanism) in MECHANISMS.into_iter().enumerate() {
-        assert_eq!(mechanism(&mut session(u32::MAX)), Ok(()), "mechanism {place}");
+    for (index, mechanism) in MECHANISMS.into_iter().enumerate() {
+        assert_eq!(mechanism(&mut session(u32::MAX)), Ok(()), "mechanism {index}");
         let failed = Err(SessionError::Noise(NoiseError::EntropyUnavailable));
-        assert_eq!(mechanism(&mut session(0)), failed, "mechanism {place}");
+        assert_eq!(mechanism(&mut session(0)), failed, "mechanism {index}");
     }
     // A step draws its sample first, then the noise of its sums from a fork.
     let failed = Err(SessionError::Noise(NoiseError::EntropyUnavailable));

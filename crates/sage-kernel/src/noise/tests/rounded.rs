@@ -162,11 +162,11 @@ fn the_remainder_has_its_own_distribution() {
     let (mut indices, mut buckets) = ([0; 16], vec![0; 256]);
     for _ in 0..300_000 {
         let x = table.draw_remainder(&mut source);
-        let place = (x & ((1 << BUCKET_BITS) - 1)) >> (BUCKET_BITS - 4);
-        indices[if x < 0 { 15 - place } else { place } as usize] += 1;
+        let column = (x & ((1 << BUCKET_BITS) - 1)) >> (BUCKET_BITS - 4);
+        indices[if x < 0 { 15 - column } else { column } as usize] += 1;
         buckets[(((x + (1 << 28)) >> BUCKET_BITS) / 16) as usize] += 1;
     }
-    let falling: Vec<f64> = (0..16).map(|place| f64::from(31 - 2 * place) / 256.0).collect();
+    let falling: Vec<f64> = (0..16).map(|column| f64::from(31 - 2 * column) / 256.0).collect();
     assert!(chi_square_fits(&indices, &falling));
     assert!(!chi_square_fits(&indices, &[1.0 / 16.0; 16]));
     let total = table.gaps_through[BUCKETS - 1] as f64;

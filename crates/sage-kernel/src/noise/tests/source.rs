@@ -104,9 +104,9 @@ fn without_entropy_nothing_is_drawn() {
 /// A key produces 32 buffers; the 33rd needs a new key, and a failure there fails the draw.
 #[test]
 fn keys_are_renewed_on_schedule() {
-    static ASKED: AtomicU32 = AtomicU32::new(0);
+    static FILLS: AtomicU32 = AtomicU32::new(0);
     fn counted(key: &mut [u8; 32]) -> bool {
-        ASKED.fetch_add(1, Ordering::Relaxed);
+        FILLS.fetch_add(1, Ordering::Relaxed);
         key.fill(7);
         true
     }
@@ -114,7 +114,7 @@ fn keys_are_renewed_on_schedule() {
     source.entropy = counted;
     for buffers in 1..=96 {
         source.next_buffer();
-        assert_eq!(ASKED.load(Ordering::Relaxed), (buffers - 1) / 32);
+        assert_eq!(FILLS.load(Ordering::Relaxed), (buffers - 1) / 32);
     }
     assert_eq!(source.finish(), Ok(()));
     source.entropy = no_entropy;

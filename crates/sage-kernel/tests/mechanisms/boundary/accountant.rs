@@ -58,7 +58,7 @@ fn large_losses_are_certified_and_accurate() {
     }
 }
 
-/// An ε of zero is in range where a δ is asked for, one below it is not.
+/// An ε of zero is in range where a δ is requested, one below it is not.
 #[test]
 fn zero_is_not_negative() {
     let at_zero = accountant::gaussian_delta(1.0, 0.0).expect("in range");
@@ -95,10 +95,10 @@ fn a_cost_of_zero_converts() {
 fn costs_between_whole_orders_are_interpolated() {
     let orders = [2.0, 2.25, 2.5, 3.0, 3.5, 4.0];
     let costs = accountant::sampled_gaussian_curve(&orders, 0.01, 1.0).expect("in range");
-    let moment = |place: usize| (orders[place] - 1.0) * costs[place];
-    for (place, below, above) in [(1, 0, 3), (2, 0, 3), (4, 3, 5)] {
-        let fraction = orders[place] - orders[below];
+    let moment = |index: usize| (orders[index] - 1.0) * costs[index];
+    for (index, below, above) in [(1, 0, 3), (2, 0, 3), (4, 3, 5)] {
+        let fraction = orders[index] - orders[below];
         let expected = (1.0 - fraction) * moment(below) + fraction * moment(above);
-        assert!((moment(place) / expected - 1.0).abs() < 1e-9, "order {}", orders[place]);
+        assert!((moment(index) / expected - 1.0).abs() < 1e-9, "order {}", orders[index]);
     }
 }

@@ -43,8 +43,8 @@ fn a_refusal_names_the_number_that_is_missed_by_least() {
         for sigma in ["0.5", "1", "2"] {
             let cost = gaussian(sigma, 1, 1);
             let price = renyi.price(&cost, Lane::Train, &Blocks::range(0, 0).expect("a block")).expect("a price");
-            let factor = |place: usize| (spent[place] + price.units()[place] as f64) / renyi.caps()[place] as f64;
-            let bounded = (1..renyi.caps().len()).filter(|&place| price.units()[place] != u64::MAX);
+            let factor = |index: usize| (spent[index] + price.units()[index] as f64) / renyi.caps()[index] as f64;
+            let bounded = (1..renyi.caps().len()).filter(|&index| price.units()[index] != u64::MAX);
             let least = bounded.min_by(|&one, &other| factor(one).total_cmp(&factor(other))).expect("an order");
             assert!(factor(least) > 1.0, "σ = {sigma} is refused");
             let shortfall = refused(&mut gate, sigma, cost);

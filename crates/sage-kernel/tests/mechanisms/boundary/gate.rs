@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use super::{charge, filter, granted, pure, request};
 use crate::support::TestRows;
 
-/// Something that is asked of a gate.
+/// An operation of a gate.
 type Ask = fn(&mut Gate<FaultyLog>) -> Result<(), GateError>;
 
 fn open<L: Log>(log: L) -> Gate<L> {
@@ -22,7 +22,7 @@ fn open<L: Log>(log: L) -> Gate<L> {
     gate
 }
 
-/// After an append with an unknown outcome the gate does nothing more, whatever it is asked, although the log is
+/// After an append with an unknown outcome the gate does nothing more, whatever is requested, although the log is
 /// healthy again.
 #[test]
 fn a_closed_gate_stays_closed_for_everything() {
@@ -34,15 +34,15 @@ fn a_closed_gate_stays_closed_for_everything() {
         |gate| gate.note(2, "test", Vec::new()),
         |gate| gate.retire(2, StreamId(0), sage_kernel::Blocks::range(0, 0).expect("a block")),
     ];
-    for (place, step) in steps.into_iter().enumerate() {
+    for (index, step) in steps.into_iter().enumerate() {
         let mut log = FaultyLog::default();
         log.fail_at(2, Fault::LoseBefore);
         let mut gate = open(log);
         let failed = gate.charge(1, vec![request("a", (0, 0), pure("0.1"))]);
         assert!(matches!(failed, Err(GateError::Log(_))), "{failed:?}");
         let length = gate.log().records().len();
-        assert_eq!(step(&mut gate), Err(GateError::Closed), "step {place}");
-        assert_eq!(gate.log().records().len(), length, "step {place}");
+        assert_eq!(step(&mut gate), Err(GateError::Closed), "step {index}");
+        assert_eq!(gate.log().records().len(), length, "step {index}");
     }
 }
 
@@ -104,10 +104,10 @@ fn a_record_needs_its_number_and_its_predecessor() {
     assert!(record(head.length - 1, head.hash).verify(head).is_err(), "another number");
     assert!(record(head.length, [1; 32]).verify(head).is_err(), "another predecessor");
     let honest = record(head.length, head.hash);
-    for place in 0..32 {
+    for index in 0..32 {
         let mut hash = honest.hash;
-        hash[place] ^= 1;
-        assert!(Record { hash, ..honest.clone() }.verify(head).is_err(), "byte {place} of the hash");
+        hash[index] ^= 1;
+        assert!(Record { hash, ..honest.clone() }.verify(head).is_err(), "byte {index} of the hash");
     }
 }
 
@@ -142,11 +142,11 @@ fn vouched(gate: &Gate<MemoryLog>, bytes: &[u8]) -> MemoryLog {
 #[test]
 fn keys_are_known_after_a_snapshot() {
     let mut gate = open(MemoryLog::default());
-    let asked = request("a", (0, 0), pure("0.25"));
-    let id = granted(&mut gate, asked.clone()).id();
+    let first = request("a", (0, 0), pure("0.25"));
+    let id = granted(&mut gate, first.clone()).id();
     let snapshot = gate.snapshot(1).expect("healthy");
     let mut again = Gate::open_from(gate.into_log(), &snapshot).expect("vouched for");
-    match charge(&mut again, asked) {
+    match charge(&mut again, first) {
         ChargeOutcome::Repeated(known, GrantState::Charged, Some(_)) => assert_eq!(known, id),
         other => panic!("{other:?}"),
     }
@@ -175,9 +175,9 @@ fn snapshots_that_nobody_writes_are_refused() {
     let (first, second) = (number("a"), number("b"));
     assert_eq!((bytes[first], bytes[second]), (2, 3));
     let end = u8::try_from(gate.head().length).expect("a short log");
-    for (place, to, fine) in [(second, end - 1, true), (second, end, false), (second, 2, false), (first, 3, false)] {
+    for (offset, to, fine) in [(second, end - 1, true), (second, end, false), (second, 2, false), (first, 3, false)] {
         let mut forged = bytes.clone();
-        forged[place] = to;
-        assert_eq!(opens(&forged).is_ok(), fine, "{to} at {place}");
+        forged[offset] = to;
+        assert_eq!(opens(&forged).is_ok(), fine, "{to} at {offset}");
     }
 }

@@ -21,9 +21,10 @@ fn contexts(joint: bool) -> Gate<MemoryLog> {
 #[test]
 fn each_book_has_the_charges_of_its_contexts() {
     let mut gate = contexts(true);
-    let asked = |key, context, blocks| Request { context: ContextId(context), ..request(key, blocks, pure("0.25")) };
-    let _one = granted(&mut gate, asked("a", 0, (0, 1)));
-    let _two = granted(&mut gate, asked("b", 1, (1, 1)));
+    let in_context =
+        |key, context, blocks| Request { context: ContextId(context), ..request(key, blocks, pure("0.25")) };
+    let _one = granted(&mut gate, in_context("a", 0, (0, 1)));
+    let _two = granted(&mut gate, in_context("b", 1, (1, 1)));
     let quarter = 250_000_000_000u128;
     let stream = gate.ledger().stream(StreamId(0)).expect("the stream");
     assert_eq!(stream.name(), "rides");
@@ -40,7 +41,7 @@ fn each_book_has_the_charges_of_its_contexts() {
     let apart = apart.ledger().stream(StreamId(0)).expect("the stream");
     assert_eq!(apart.spent_jointly(BlockId(0), Lane::Train), None);
     // The first context that does not exist is refused.
-    match charge(&mut gate, asked("c", 2, (0, 0))) {
+    match charge(&mut gate, in_context("c", 2, (0, 0))) {
         ChargeOutcome::Refused(Refusal::UnknownContext) => {}
         other => panic!("{other:?}"),
     }

@@ -43,8 +43,8 @@ fn labels_are_rounded_to_the_nearest_unit() {
     let permit = Yard::new().permit(AccessMode::Enforced, costs());
     let scale = 1.0 / unit_of(1.0, SIZE, 1);
     let one = scale.round() as i64;
-    for place in 0..2000 {
-        let label = (f64::from(place) - 1000.0) * 7.770_001e-4;
+    for row in 0..2000 {
+        let label = (f64::from(row) - 1000.0) * 7.770_001e-4;
         let units = (label.clamp(-1.0, 1.0) * scale).round() as i64;
         assert_eq!(exact_sums(&permit, vec![vec![1.0, label]]), [one * one, one * units, units * units], "{label}");
     }
@@ -144,7 +144,7 @@ fn the_bounds_of_the_least_loss_are_those_of_its_parameters() {
 
 /// Weights that are hardly any leave the squares of the labels as the loss, for rows of columns too.
 #[test]
-fn labels_of_place_moments_count_in_their_own_unit() {
+fn labels_of_one_hot_moments_count_in_their_own_unit() {
     let bounds = OneHotBounds { active: 1, columns: 3, label_size: 1.0 };
     let rows = vec![vec![2.0, 0.5]; 100];
     let mut session = Yard::new().train(vec![laplace(epsilon_of("10000"), 1)], &rows, 1);
@@ -258,12 +258,12 @@ fn noise_is_above_zero() {
 
 /// A row may name all columns that there are, and no more.
 #[test]
-fn rows_name_at_most_all_places() {
+fn rows_name_at_most_all_columns() {
     let session = Yard::new().train(vec![laplace(epsilon_of("0.5"), 1)], &[vec![0.5]], 1);
     let all = |active, columns| {
         let bounds = OneHotBounds { active, columns, label_size: 1.0 };
         session.one_hot_moments(Lane::Train, bounds, |_, columns| {
-            (0..).zip(columns).for_each(|(at, place)| *place = at);
+            (0..).zip(columns).for_each(|(at, column)| *column = at);
             0.0
         })
     };

@@ -2,8 +2,8 @@
 
 use super::compile::{Compiler, Nullable};
 use super::{Binary, FieldType, Instruction, Operand, Program, Unary};
+use crate::bundle::category_index::CategoryIndex;
 use crate::bundle::graph::{Field, Outline, Scaled};
-use crate::bundle::place::Place;
 use crate::bundle::predict::PredictError;
 use crate::formula::Arithmetic;
 use sage_learn::encode::hash_key;
@@ -17,7 +17,9 @@ impl Program {
             let (from, of) = match field {
                 Field::Number(scaled) => (compiler.scaled(scaled), FieldType::Number),
                 Field::Plain(feature) => (compiler.plain(feature), FieldType::Number),
-                Field::Place(place) | Field::Embedded { place, .. } => (compiler.index(place), FieldType::Index),
+                Field::OneHot(category) | Field::Embedded { category, .. } => {
+                    (compiler.index(category), FieldType::Index)
+                }
             };
             compiler.instructions.push(Instruction::Emit { field: number, from });
             types.push(of);
@@ -58,10 +60,10 @@ impl Compiler<'_> {
         }
     }
 
-    fn index(&mut self, place: &Place) -> Operand {
+    fn index(&mut self, category: &CategoryIndex) -> Operand {
         let outline = self.outline;
-        match place {
-            Place::Category { feature, categories, otherwise } => {
+        match category {
+            CategoryIndex::Category { feature, categories, otherwise } => {
                 let text = outline.feature(feature).and_then(|feature| self.text(&feature.formula));
                 let otherwise = f64::from(*otherwise);
                 let Some((column, null)) = text else {
@@ -71,29 +73,29 @@ impl Compiler<'_> {
                 let found = self.text_number(column, categories.iter().cloned().zip(numbers), otherwise);
                 self.unless(null, found, otherwise)
             }
-            Place::Index { feature, first, count, otherwise } => {
+            CategoryIndex::Index { feature, first, count, otherwise } => {
                 let (first, count) = (*first as f64, f64::from(*count));
                 let otherwise = f64::from(*otherwise);
                 self.index_of(feature, Unary::Index { first, count, otherwise }, otherwise)
             }
-            Place::Bucket { feature, edges, otherwise } => {
+            CategoryIndex::Bucket { feature, edges, otherwise } => {
                 let (edges, otherwise) = (self.list(edges), f64::from(*otherwise));
                 self.index_of(feature, Unary::Bucket { edges, otherwise }, otherwise)
             }
-            Place::Hash { feature, seed, count, otherwise } => {
+            CategoryIndex::Hash { feature, seed, count, otherwise } => {
                 let (key, otherwise) = (hash_key(*seed), f64::from(*otherwise));
                 self.index_of(feature, Unary::Hash { key, count: *count, otherwise }, otherwise)
             }
-            Place::Cross(parts) => {
+            CategoryIndex::Cross(parts) => {
                 let mut joined = Operand::Constant(0.0);
                 for part in parts {
-                    let (index, count) = (self.index(part), Operand::Constant(part.places() as f64));
+                    let (index, count) = (self.index(part), Operand::Constant(part.categories() as f64));
                     let shifted = self.binary(Binary::Arithmetic(Arithmetic::Multiply), joined, count);
                     joined = self.binary(Binary::Arithmetic(Arithmetic::Add), shifted, index);
                 }
                 joined
             }
-            Place::Folded { of, seed, count } => {
+            CategoryIndex::Folded { of, seed, count } => {
                 let index = self.index(of);
                 self.unary(Unary::Hash { key: hash_key(*seed), count: *count, otherwise: 0.0 }, index)
             }

@@ -96,10 +96,10 @@ pub(super) fn select_columns(
         let index = if *index < 0 { index.saturating_add(width) } else { *index };
         u32::try_from(index).ok().filter(|index| i64::from(*index) < width)
     };
-    let places: Option<Vec<u32>> = indices.wholes().and_then(|wholes| wholes.iter().map(resolve).collect());
-    let places = places.ok_or_else(|| refused("it picks a number that a row does not have"))?;
-    let count = places.len();
-    let value = all.push(Step::Pick { of: rows.value, places }, count)?;
+    let columns: Option<Vec<u32>> = indices.wholes().and_then(|wholes| wholes.iter().map(resolve).collect());
+    let columns = columns.ok_or_else(|| refused("it picks a number that a row does not have"))?;
+    let count = columns.len();
+    let value = all.push(Step::Pick { of: rows.value, columns }, count)?;
     Ok(Known::Rows(Rows { value, rank, ..rows }))
 }
 

@@ -6,8 +6,8 @@ use std::rc::Rc;
 use super::file::{Declared, File, Node};
 use super::tensor::{DOUBLE, FLOAT, TEXT, TRUTH, Tensor, WHOLE};
 use super::{ImportRefusal, operators, refused};
+use crate::bundle::category_index::CategoryIndex;
 use crate::bundle::graph::{Feature, Field, Graph, GraphRefusal, Link, Outline, Weights};
-use crate::bundle::place::Place;
 use crate::bundle::steps::{MOST_NUMBERS, MOST_STEPS, Step, WIDEST};
 use crate::formula::{Column, Domain, Formula, Missing, Part, Schema};
 
@@ -213,15 +213,15 @@ impl Translation<'_> {
     pub(super) fn categories(&mut self, column: usize, categories: Vec<String>) -> Result<u32, ImportRefusal> {
         let (value, count) = (self.fields.len(), categories.len());
         let feature = self.feature(column);
-        let place = Place::Category { feature, categories, otherwise: count as u32 };
+        let category = CategoryIndex::Category { feature, categories, otherwise: count as u32 };
         if count as u64 >= WIDEST || value >= self.widths.len() {
             return Err(refused("it has more than 65535 categories"));
         }
-        self.fields.push(Field::Place(place));
+        self.fields.push(Field::OneHot(category));
         self.widths[value] = count + 1;
         // The index of other texts is not an input of the model.
-        let places = (0..count as u32).collect();
-        self.push(Step::Pick { of: value as u32, places }, count)
+        let columns = (0..count as u32).collect();
+        self.push(Step::Pick { of: value as u32, columns }, count)
     }
 
     /// Adds a step with `width` outputs.

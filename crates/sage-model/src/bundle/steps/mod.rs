@@ -32,8 +32,9 @@ pub enum Step {
     Pick {
         /// The value.
         of: u32,
-        /// Their indices.
-        places: Vec<u32>,
+        /// Their indices. The file keeps the name that earlier bundles have.
+        #[serde(rename = "places")]
+        columns: Vec<u32>,
     },
     /// The product of a value with a matrix, whose array is output-major.
     Product {
@@ -123,7 +124,7 @@ pub(super) fn widths(outline: &Outline) -> Result<Vec<u64>, GraphRefusal> {
     for field in &outline.fields {
         widths.push(match field {
             Field::Number(_) | Field::Plain(_) => 1,
-            Field::Place(place) => place.places(),
+            Field::OneHot(category) => category.categories(),
             Field::Embedded { .. } => return Err(refused("field", "steps do not support embeddings")),
         });
     }
@@ -148,10 +149,10 @@ fn width(step: &Step, before: &[u64]) -> Result<u64, GraphRefusal> {
     };
     match step {
         Step::Join(parts) => parts.iter().map(of).try_fold(0_u64, |sum, width| Ok(sum.saturating_add(width?))),
-        Step::Pick { of: value, places } => {
+        Step::Pick { of: value, columns } => {
             let width = of(value)?;
-            match places.iter().all(|index| u64::from(*index) < width) {
-                true => Ok(places.len() as u64),
+            match columns.iter().all(|index| u64::from(*index) < width) {
+                true => Ok(columns.len() as u64),
                 false => Err(refused("step", "it selects an element that does not exist")),
             }
         }

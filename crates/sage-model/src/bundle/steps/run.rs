@@ -126,10 +126,10 @@ impl PreparedStep {
                     out.iter_mut().zip(numbers).for_each(|(out, number)| *out = *number);
                 }
             }
-            Step::Pick { of, places } => {
+            Step::Pick { of, columns } => {
                 for (row, out) in out.chunks_exact_mut(width).enumerate() {
                     let numbers = values.row(*of, row);
-                    out.iter_mut().zip(places).for_each(|(out, index)| *out = numbers[*index as usize]);
+                    out.iter_mut().zip(columns).for_each(|(out, index)| *out = numbers[*index as usize]);
                 }
             }
             Step::Product { of, .. } => {

@@ -32,11 +32,11 @@ fn column(fields: &mut Fields<'_>, field: &Field) -> Tensor {
             let number = fields.number_field(field);
             fields.lowering.nodes.node("Unsqueeze", &[&number, &axis])
         }
-        Field::Place(place) | Field::Embedded { place, .. } => {
-            let found = fields.category(place);
+        Field::OneHot(category) | Field::Embedded { category, .. } => {
+            let found = fields.category(category);
             let nodes = &mut fields.lowering.nodes;
             let found = nodes.node("Unsqueeze", &[&found, &axis]);
-            let indices: Vec<f64> = (0..place.places()).map(|index| index as f64).collect();
+            let indices: Vec<f64> = (0..category.categories()).map(|index| index as f64).collect();
             let indices = nodes.numbers(&indices);
             let one_hot = nodes.node("Equal", &[&found, &indices]);
             nodes.cast(&one_hot, DataType::Float)
@@ -73,8 +73,8 @@ impl StepWriter<'_> {
                 let parts: Vec<&Tensor> = parts.iter().map(of).collect();
                 self.nodes.node_with("Concat", &parts, vec![whole_attribute("axis", 1)])
             }
-            Step::Pick { of: value, places } => {
-                let indices: Vec<i64> = places.iter().map(|index| i64::from(*index)).collect();
+            Step::Pick { of: value, columns } => {
+                let indices: Vec<i64> = columns.iter().map(|index| i64::from(*index)).collect();
                 let indices = self.nodes.wholes(&indices);
                 self.nodes.node_with("Gather", &[of(value), &indices], vec![whole_attribute("axis", 1)])
             }

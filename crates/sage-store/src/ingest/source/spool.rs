@@ -54,7 +54,7 @@ impl Spool {
     }
 }
 
-/// A reader that keeps its error, so that a failure of the pipe can be told from one of the file.
+/// A reader that keeps its error, so that a failure of the pipe can be distinguished from one of the file.
 struct PipeReader {
     bytes: Box<dyn Read + Send>,
     error: Option<io::Error>,

@@ -6,11 +6,11 @@ use sage_engine::adapt::Outcome;
 use sage_engine::serve::{RowFormat, RowReader};
 use sage_engine::{Engine, EngineError, RunView, State, StreamView};
 use sage_server::format::{blocks, loss, rounded_up};
+use sage_server::views::demo::{DashboardAddress, DemoBudget, DemoPrediction, DemoReport, ModelMinutes};
 use sage_server::views::prediction;
 use sage_server::views::releases::full_name;
 use sage_server::views::runs::{Run, released_by};
 use sage_server::views::streams::block_states;
-use serde_json::{Value, json};
 
 use super::pipelines::{MODELS, STREAM};
 use crate::failure::Failure;
@@ -95,26 +95,32 @@ impl End {
         text
     }
 
-    pub(super) fn object(&self) -> Value {
-        let predictions = self.predictions.iter().map(|(model, minutes)| {
-            let minutes = prediction(*minutes);
-            json!({"model": model, "minutes": minutes})
-        });
-        json!({
-            "seconds": self.seconds,
-            "accepted": self.runs.iter().filter(|one| one.run.outcome() == Some(Outcome::Accepted)).count(),
-            "runs": self.runs.iter().map(|one| &one.view).collect::<Vec<_>>(),
-            "releases": self.runs.iter().filter_map(|one| one.release.clone()).collect::<Vec<_>>(),
-            "budget": {
-                "promise": self.stream.promise,
-                "epsilon_lost": self.stream.spent.to_string(),
-                "blocks": block_states(&self.stream),
-                "blocks_read": self.touched,
+    /// The report as JSON.
+    pub(super) fn report(&self) -> DemoReport {
+        let predictions = self.predictions.iter();
+        DemoReport {
+            seconds: self.seconds,
+            accepted: self.runs.iter().filter(|one| one.run.outcome() == Some(Outcome::Accepted)).count() as u64,
+            runs: self.runs.iter().map(|one| one.view.clone()).collect(),
+            releases: self.runs.iter().filter_map(|one| one.release.clone()).collect(),
+            budget: DemoBudget {
+                promise: self.stream.promise.clone(),
+                epsilon_lost: self.stream.spent.to_string(),
+                blocks: block_states(&self.stream),
+                blocks_read: self.touched as u64,
             },
-            "log_events": self.events,
-            "prediction": {"ride": RIDE_IN_WORDS, "answers": predictions.collect::<Vec<_>>()},
-            "dashboard": self.dashboard.as_ref().map(|(address, token)| json!({"address": address, "token": token})),
-        })
+            log_events: self.events,
+            prediction: DemoPrediction {
+                ride: RIDE_IN_WORDS.to_owned(),
+                answers: predictions
+                    .map(|(model, minutes)| ModelMinutes { model: model.clone(), minutes: prediction(*minutes) })
+                    .collect(),
+            },
+            dashboard: self
+                .dashboard
+                .as_ref()
+                .map(|(address, token)| DashboardAddress { address: address.clone(), token: token.clone() }),
+        }
     }
 }
 

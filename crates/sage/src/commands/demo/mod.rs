@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use clap::{Args, Parser};
-use sage_engine::{Engine, Opened, Places, Principal};
+use sage_engine::{Engine, EngineOptions, Opened, Principal};
 use sage_server::diagnostics::note;
 use sage_server::tokens::{self, NewToken};
 
@@ -82,14 +82,14 @@ pub(crate) fn run(args: &DemoArgs) -> Result<(), Failure> {
     engine.close()?;
     if args.once {
         end.kept = args.dir.as_ref().map(|_| directory.path().to_owned());
-        return if args.json { print_json(&end.object()) } else { print(&end.text()) };
+        return if args.json { print_json(&end.report()) } else { print(&end.text()) };
     }
     let token = tokens::create(directory.path(), &NewToken { name: pipelines::ENGINEER, admin: false, days: Some(1) });
     let token = token.map_err(|error| unwritable(directory.path(), &error))?;
     let address = free_address()?;
     end.dashboard = Some((format!("http://{address}"), token));
     if args.json {
-        print_json(&end.object())?
+        print_json(&end.report())?
     } else {
         print(&end.text())?
     }
@@ -130,7 +130,7 @@ fn free_address() -> Result<String, Failure> {
 }
 
 fn opened(path: &Path) -> Result<Engine, Failure> {
-    match Engine::open(path, &Places::default())? {
+    match Engine::open(path, &EngineOptions::default())? {
         Opened::Ready(engine) => Ok(*engine),
         Opened::Fenced(_) => Err(Failure::no_answer("the new directory has a past", "name another with --dir")),
     }

@@ -85,8 +85,8 @@ impl Progress {
         match self {
             Self::Lines { .. } => note(&format!("{}: {text}", run.pipeline)),
             Self::Bars { runs, .. } => {
-                let place = usize::try_from(run.number.saturating_sub(1)).unwrap_or(usize::MAX);
-                if let Some(bar) = runs.get(place) {
+                let index = usize::try_from(run.number.saturating_sub(1)).unwrap_or(usize::MAX);
+                if let Some(bar) = runs.get(index) {
                     bar.set_message(text.to_owned());
                     if matches!(run.phase, Phase::Over(_)) {
                         bar.finish();

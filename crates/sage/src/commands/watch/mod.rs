@@ -12,14 +12,15 @@ use std::time::{Duration, Instant};
 use clap::Args;
 use sage_server::StopSignal;
 use sage_server::format::{blocks, rounded_up};
+use sage_server::views::Decimal;
 use sage_server::views::runs::Run;
-use serde_json::{Value, json};
+use sage_server::views::watch::{RunChange, WatchEvent};
 
 use crate::client::{RemoteClient, TOKEN, Target};
 use crate::commands::work::listen_for_stop;
 use crate::directory::DirectoryArgs;
 use crate::failure::Failure;
-use crate::output::print;
+use crate::output::{print, print_json_line};
 
 pub(crate) const EXAMPLES: &str = "\
 Examples:
@@ -66,7 +67,7 @@ struct Watch {
     deadline: Option<Instant>,
     stop: StopSignal,
     /// Runs as they were last seen.
-    seen: BTreeMap<u64, Value>,
+    seen: BTreeMap<u64, Run>,
 }
 
 impl Watch {
@@ -77,17 +78,19 @@ impl Watch {
 
     /// Whether a run has to be read again.
     fn wants(&self, number: u64) -> bool {
-        self.run.is_none_or(|run| run == number) && self.seen.get(&number).is_none_or(|run| run["over"] != true)
+        self.run.is_none_or(|run| run == number) && self.seen.get(&number).is_none_or(|run| !run.over)
     }
 
     /// Prints what is new of a run.
     fn look(&mut self, run: &Run) -> Result<(), Failure> {
-        let (number, run) = (run.run, json!(run));
-        for event in news(self.seen.get(&number), &run) {
-            let line = if self.json { event.to_string() } else { text(&event) };
-            print(&format!("{line}\n"))?;
+        for event in news(self.seen.get(&run.run), run) {
+            if self.json {
+                print_json_line(&event)?;
+            } else {
+                print(&format!("{}\n", text(&event)))?;
+            }
         }
-        self.seen.insert(number, run);
+        self.seen.insert(run.run, run.clone());
         Ok(())
     }
 
@@ -96,7 +99,7 @@ impl Watch {
         if self.stop.is_requested() {
             return Some(Err(Failure::ended("stopped watching; the runs continue".to_owned(), 130)));
         }
-        if !self.seen.is_empty() && self.seen.values().all(|run| run["over"] == true) {
+        if !self.seen.is_empty() && self.seen.values().all(|run| run.over) {
             return Some(self.seen.values().try_for_each(outcome));
         }
         let late = self.deadline.is_some_and(|deadline| Instant::now() >= deadline);
@@ -105,96 +108,88 @@ impl Watch {
 }
 
 /// The exit of a run that is over: `sage help exit-codes`.
-fn outcome(run: &Value) -> Result<(), Failure> {
-    let status = run["status"].as_str().unwrap_or_default();
-    let code = match status {
+fn outcome(run: &Run) -> Result<(), Failure> {
+    let code = match run.status.as_str() {
         "accepted" => return Ok(()),
         "rejected" => 10,
         "timed out" | "out of attempts" | "at its limits" | "over its time" | "over its memory" | "out of reach" => 11,
         "no member" => 13,
         _ => 1,
     };
-    Err(Failure::ended(format!("run {} is {status}\n  help  sage explain {0}", run["run"]), code))
+    Err(Failure::ended(format!("run {} is {}\n  help  sage explain {0}", run.run, run.status), code))
 }
 
 /// What happened to a run since it was last seen.
-fn news(before: Option<&Value>, now: &Value) -> Vec<Value> {
-    let event = |kind: &str, more: Value| {
-        let mut event = json!({"run": now["run"], "pipeline": now["pipeline"], "event": kind});
-        for (key, value) in more.as_object().into_iter().flatten() {
-            event[key] = value.clone();
-        }
-        event
-    };
-    let status = |run: &Value| run["status"].clone();
-    let mut events = Vec::new();
-    if before.is_none_or(|before| status(before) != status(now)) && now["over"] != true {
-        events.push(event("status", json!({"status": status(now)})));
+fn news(before: Option<&Run>, now: &Run) -> Vec<WatchEvent> {
+    let mut changes = Vec::new();
+    if before.is_none_or(|before| before.status != now.status) && !now.over {
+        changes.push(RunChange::Status { status: now.status.clone() });
     }
-    let none = Vec::new();
-    let known = before.and_then(|before| before["attempts"].as_array()).unwrap_or(&none);
-    for (index, attempt) in now["attempts"].as_array().unwrap_or(&none).iter().enumerate() {
+    let known = before.map_or(&[][..], |before| before.attempts.as_slice());
+    for (index, attempt) in now.attempts.iter().enumerate() {
         let earlier = known.get(index);
-        let part = |names: &[&str]| -> Value {
-            names
-                .iter()
-                .map(|name| ((*name).to_owned(), attempt[*name].clone()))
-                .collect::<serde_json::Map<_, _>>()
-                .into()
-        };
         if earlier.is_none() {
-            events.push(event("attempt", part(&["attempt", "epsilon", "blocks", "block_ranges"])));
+            changes.push(RunChange::begun(attempt));
         }
-        if !attempt["verdict"].is_null() && earlier.is_none_or(|earlier| earlier["verdict"].is_null()) {
-            events.push(event("verdict", part(&["attempt", "verdict", "reason", "estimates", "confidence"])));
+        if attempt.verdict.is_some() && earlier.is_none_or(|earlier| earlier.verdict.is_none()) {
+            changes.push(RunChange::judged(attempt));
         }
     }
-    if now["over"] == true && before.is_none_or(|before| before["over"] != true) {
-        let more = json!({"status": status(now), "release": now["release"], "why": now["why"], "help": now["help"]});
-        events.push(event("end", more));
+    if now.over && before.is_none_or(|before| !before.over) {
+        changes.push(RunChange::ended(now));
     }
-    events
+    let event = |change| WatchEvent { run: now.run, pipeline: now.pipeline.clone(), change };
+    changes.into_iter().map(event).collect()
 }
 
 /// An event as a line of text.
-fn text(event: &Value) -> String {
-    let word = |name: &str| event[name].as_str().unwrap_or_default().to_owned();
-    let what = match event["event"].as_str() {
-        Some("attempt") => {
-            let epsilon = event["epsilon"].as_str().and_then(|epsilon| epsilon.parse::<f64>().ok());
-            let cost = epsilon.map_or_else(String::new, |epsilon| format!("epsilon {} on ", rounded_up(epsilon)));
-            let window = event["blocks"].as_u64().and_then(|count| u32::try_from(count).ok()).unwrap_or_default();
-            format!("attempt {}: {cost}{}", event["attempt"], blocks(window))
+fn text(event: &WatchEvent) -> String {
+    let what = match &event.change {
+        RunChange::Attempt { attempt, epsilon, blocks: count, .. } => {
+            let cost = |epsilon: &Decimal| format!("epsilon {} on ", rounded_up(epsilon.to_f64()));
+            format!("attempt {attempt}: {}{}", epsilon.as_ref().map_or_else(String::new, cost), blocks(*count))
         }
-        Some("verdict") => format!("attempt {}: {}: {}", event["attempt"], word("verdict"), word("reason")),
-        Some("end") => {
-            let release = event["release"].as_str().map_or_else(String::new, |name| format!(", released as {name}"));
-            format!("{}{release}. {}", word("status"), word("why"))
+        RunChange::Verdict { attempt, verdict, reason, .. } => {
+            let word = |text: &Option<String>| text.clone().unwrap_or_default();
+            format!("attempt {attempt}: {}: {}", word(verdict), word(reason))
         }
-        _ => word("status"),
+        RunChange::End { status, release, why, .. } => {
+            let release = release.as_ref().map_or_else(String::new, |name| format!(", released as {name}"));
+            format!("{status}{release}. {why}")
+        }
+        RunChange::Status { status } => status.clone(),
     };
-    format!("run {} ({}): {what}", event["run"], word("pipeline"))
+    format!("run {} ({}): {what}", event.run, event.pipeline)
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
 
-    fn run(status: &str, over: bool, attempts: &Value) -> Value {
-        json!({"run": 7, "pipeline": "line", "status": status, "over": over, "attempts": attempts, "release": "line@1"})
+    fn run(status: &str, over: bool, attempts: &Value) -> Run {
+        let run = json!({
+            "run": 7, "pipeline": "line", "stream": "numbers", "by": "mia", "submitted": "2026-11-01T00:00:00Z",
+            "status": status, "over": over, "attempts": attempts, "release": "line@1", "options": [], "why": "",
+            "help": "",
+        });
+        serde_json::from_value(run).expect("a run")
     }
 
     #[test]
     fn every_change_is_reported_once_and_in_order() {
-        let begun = json!([{"attempt": 1, "epsilon": "0.05", "blocks": 2, "verdict": null}]);
-        let judged = json!([{"attempt": 1, "epsilon": "0.05", "blocks": 2, "verdict": "accept", "reason": "good"}]);
+        let begun = json!([{"attempt": 1, "epsilon": "0.05", "blocks": 2, "block_ranges": []}]);
+        let judged = json!([
+            {"attempt": 1, "epsilon": "0.05", "blocks": 2, "block_ranges": [], "verdict": "accept", "reason": "good"}
+        ]);
         let stages = [
             run("waiting", false, &json!([])),
             run("running", false, &begun),
             run("running", false, &begun),
             run("accepted", true, &judged),
         ];
-        let mut before: Option<&Value> = None;
+        let mut before: Option<&Run> = None;
         let mut reported = Vec::new();
         for stage in &stages {
             reported.extend(news(before, stage).iter().map(text));
@@ -211,7 +206,20 @@ mod tests {
             ]
         );
         // A late observer gets all of it.
-        assert_eq!(news(None, &stages[3]).len(), 3);
+        let late = news(None, &stages[3]);
+        assert_eq!(late.len(), 3);
+        let objects: Vec<Value> = late.iter().map(|event| serde_json::to_value(event).expect("JSON")).collect();
+        let whose = |event: &str, fields: Value| {
+            let mut object = json!({"run": 7, "pipeline": "line", "event": event});
+            let own = fields.as_object().expect("an object").clone();
+            object.as_object_mut().expect("an object").extend(own);
+            object
+        };
+        let attempt = json!({"attempt": 1, "epsilon": "0.05", "blocks": 2, "block_ranges": []});
+        let verdict =
+            json!({"attempt": 1, "verdict": "accept", "reason": "good", "estimates": null, "confidence": null});
+        let end = json!({"status": "accepted", "release": "line@1", "why": "", "help": ""});
+        assert_eq!(objects, [whose("attempt", attempt), whose("verdict", verdict), whose("end", end)]);
     }
 
     #[test]

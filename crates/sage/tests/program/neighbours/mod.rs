@@ -14,8 +14,8 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::server::token;
+use crate::workdir::Workdir;
 
 /// The result of a command or a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -48,7 +48,7 @@ test_share = 0.3
 epsilon = "32"
 delta = "1e-6"
 filter = "basic"
-doors = ["enforced", "declared"]
+access_modes = ["enforced", "attested"]
 
 [access]
 privacy-officer = ["ada"]
@@ -159,7 +159,7 @@ const LOOKS: &[&str] = &[
     "features get means",
     "features get means 1",
     "predict line --columns",
-    "predict line asked.csv",
+    "predict line rows.csv",
     "models alias line champion --as mia",
     "audit log",
     "audit verify",
@@ -187,24 +187,24 @@ const PAGES: &[&str] = &[
 ];
 
 struct Side {
-    place: Place,
+    workdir: Workdir,
 }
 
 impl Side {
     fn new(with_row: bool) -> Self {
-        let place = Place::new();
-        let file = |name: &str, text: &str| std::fs::write(place.path(name), text).expect("a file");
+        let workdir = Workdir::new();
+        let file = |name: &str, text: &str| std::fs::write(workdir.path(name), text).expect("a file");
         file("people.toml", STREAM);
         let more = if with_row { BOB } else { "" };
         file("rows.csv", &format!("t,x,y,name\n{}{more}", rows(3_000)));
-        file("asked.csv", "x\n0.25\n0.75\n");
+        file("rows.csv", "x\n0.25\n0.75\n");
         for (name, rest) in PIPELINES {
             file(&format!("{name}.toml"), &format!("[pipeline]\nname = \"{name}\"\nstream = \"people\"\n{rest}"));
         }
-        place.good("stream create people.toml --as ada");
-        place.good("ingest people rows.csv --as dan");
-        place.good("blocks people --do seal --before 2021-01-01 --as dan");
-        Self { place }
+        workdir.good("stream create people.toml --as ada");
+        workdir.good("ingest people rows.csv --as dan");
+        workdir.good("blocks people --do seal --before 2021-01-01 --as dan");
+        Self { workdir }
     }
 
     fn command(&self, line: &str) -> Reply {
@@ -219,7 +219,7 @@ impl Side {
             .collect();
         let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
         let output =
-            self.place.command(&arguments).stdin(std::process::Stdio::null()).output().expect("the program runs");
+            self.workdir.command(&arguments).stdin(std::process::Stdio::null()).output().expect("the program runs");
         let text = |bytes: Vec<u8>| String::from_utf8(bytes).expect("text");
         let code = output.status.code().expect("an exit code");
         Reply { what: line.to_owned(), code, out: text(output.stdout), err: text(output.stderr) }
@@ -227,8 +227,8 @@ impl Side {
 
     /// The log and the files as they are now.
     fn store(&self, seen: &mut Seen) {
-        let directory = self.place.path("sage-data");
-        seen.events = self.place.good("audit log --json").lines().map(str::to_owned).collect();
+        let directory = self.workdir.path("sage-data");
+        seen.events = self.workdir.good("audit log --json").lines().map(str::to_owned).collect();
         list(&directory, &directory, &mut seen.files);
         seen.files.sort_unstable();
     }
@@ -330,10 +330,10 @@ fn commands_on_neighbours_look_alike() {
 /// The server's own view: every route that the description has, and a query and a run over the wire.
 fn requests(side: &Side) -> Seen {
     let mut seen = Seen::default();
-    let [mia, carl] = ["mia", "carl"].map(|name| token(&side.place, name));
+    let [mia, carl] = ["mia", "carl"].map(|name| token(&side.workdir, name));
     side.command("submit count.toml --wait --as mia");
     side.command("submit line.toml --wait --as mia");
-    let serving = Serving::start(&side.place);
+    let serving = Serving::start(&side.workdir);
     let mut ask = |verb: &str, path: &str, token: &str, body: &str| {
         let reply = serving.with_token(verb, path, token, body);
         let mut head: Vec<&str> = reply.head.lines().skip(1).collect();
@@ -355,7 +355,7 @@ fn requests(side: &Side) -> Seen {
         }
         ask("POST", "/v1/streams/people/query", &carl, &json!({"sql": sql, "epsilon": index}).to_string());
     }
-    let pipeline = std::fs::read_to_string(side.place.path("hopeless.toml")).expect("a pipeline");
+    let pipeline = std::fs::read_to_string(side.workdir.path("hopeless.toml")).expect("a pipeline");
     ask("POST", "/v1/plan", &mia, &pipeline);
     // How far the worker already is when this is answered is a race between two threads; the end of the run is compared.
     serving.good("POST", "/v1/runs", &mia, &pipeline);

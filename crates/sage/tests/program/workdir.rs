@@ -8,7 +8,7 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 /// A temporary folder with the project's examples, and a Sage directory after the first command.
-pub(crate) struct Place {
+pub(crate) struct Workdir {
     folder: TempDir,
     /// The output of all commands so far, except `ingest`.
     pub(crate) said: std::cell::RefCell<String>,
@@ -38,7 +38,7 @@ fn in_words(line: &str) -> Vec<&str> {
     words
 }
 
-impl Place {
+impl Workdir {
     pub(crate) fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary directory");
         std::fs::create_dir(folder.path().join("examples")).expect("a folder");
@@ -52,13 +52,13 @@ impl Place {
 
     /// A folder with this number of rides in the stream `taxi`, all sealed. Also returns how many were stored.
     pub(crate) fn with_rides(rides: &str) -> (Self, u64) {
-        let place = Self::new();
-        place.good(&format!("generate taxi --rows {rides} --start 2026-01-01 --out rides"));
-        place.good("stream create rides/_stream.toml --as ada");
-        let ingested = place.json("ingest taxi rides --as dan");
-        place.good("blocks taxi --do seal --before 2027-01-01 --as dan");
-        place.said.borrow_mut().clear();
-        (place, ingested["stored"].as_u64().expect("a number"))
+        let workdir = Self::new();
+        workdir.good(&format!("generate taxi --rows {rides} --start 2026-01-01 --out rides"));
+        workdir.good("stream create rides/_stream.toml --as ada");
+        let ingested = workdir.json("ingest taxi rides --as dan");
+        workdir.good("blocks taxi --do seal --before 2027-01-01 --as dan");
+        workdir.said.borrow_mut().clear();
+        (workdir, ingested["stored"].as_u64().expect("a number"))
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {

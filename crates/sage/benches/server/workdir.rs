@@ -18,17 +18,17 @@ pub(crate) const PROGRAM: &str = env!("CARGO_BIN_EXE_sage");
 fn wide() -> String {
     include_str!("../../tests/streams/small.toml")
         .replace("\"small\"", "\"wide\"")
-        .replace("doors = [\"enforced\"]", "doors = [\"enforced\", \"declared\"]")
+        .replace("access_modes = [\"enforced\"]", "access_modes = [\"enforced\", \"attested\"]")
 }
 
 /// A folder with a directory of sage in it.
-pub(crate) struct Place {
+pub(crate) struct Workdir {
     folder: PathBuf,
     /// The keys of the blocks of its stream.
     pub(crate) blocks: Vec<String>,
 }
 
-impl Place {
+impl Workdir {
     /// With nothing in it, not even a directory.
     pub(crate) fn empty(folder: &Path) -> Self {
         std::fs::create_dir_all(folder).expect("a folder");
@@ -37,35 +37,35 @@ impl Place {
 
     /// With the linear model of the examples, which also lies in the folder `model`.
     pub(crate) fn with_model(folder: &Path) -> Self {
-        let place = Self::empty(folder);
+        let workdir = Self::empty(folder);
         let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/duration.toml");
         std::fs::copy(example, folder.join("duration.toml")).expect("an example");
-        place.run("generate taxi --rows 150_000 --start 2026-01-01 --out rides");
-        place.run("stream create rides/_stream.toml --as ada");
-        place.run("ingest taxi rides --as dan");
-        place.run("blocks taxi --do seal --before 2027-01-01 --as dan");
-        place.run("submit duration.toml --wait --as mia");
-        place.run("models pull taxi-duration model");
-        place
+        workdir.run("generate taxi --rows 150_000 --start 2026-01-01 --out rides");
+        workdir.run("stream create rides/_stream.toml --as ada");
+        workdir.run("ingest taxi rides --as dan");
+        workdir.run("blocks taxi --do seal --before 2027-01-01 --as dan");
+        workdir.run("submit duration.toml --wait --as mia");
+        workdir.run("models pull taxi-duration model");
+        workdir
     }
 
     /// With a stream of so many sealed blocks of one row each.
     pub(crate) fn with_blocks(folder: &Path, count: usize) -> Self {
-        let mut place = Self::empty(folder);
+        let mut workdir = Self::empty(folder);
         let mut rows = "at,x\n".to_owned();
         for hour in 0..count {
             writeln!(rows, "{},0.5", instant(hour)).expect("a text");
         }
         std::fs::write(folder.join("wide.toml"), wide()).expect("a file");
         std::fs::write(folder.join("rows.csv"), rows).expect("a file");
-        place.run("stream create wide.toml --as ada");
-        place.run("ingest wide rows.csv --as dan");
-        place.run("blocks wide --do seal --before 2030-01-01 --as dan");
-        let found: Value = serde_json::from_str(&place.run("blocks wide --json")).expect("JSON");
+        workdir.run("stream create wide.toml --as ada");
+        workdir.run("ingest wide rows.csv --as dan");
+        workdir.run("blocks wide --do seal --before 2030-01-01 --as dan");
+        let found: Value = serde_json::from_str(&workdir.run("blocks wide --json")).expect("JSON");
         let keys = found.as_array().expect("blocks").iter().filter_map(|block| block["block"].as_str());
-        place.blocks = keys.map(str::to_owned).collect();
-        assert_eq!(place.blocks.len(), count);
-        place
+        workdir.blocks = keys.map(str::to_owned).collect();
+        assert_eq!(workdir.blocks.len(), count);
+        workdir
     }
 
     pub(crate) fn directory(&self) -> PathBuf {
@@ -127,9 +127,9 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    pub(crate) fn start(place: &Place, flags: &[&str]) -> Self {
+    pub(crate) fn start(workdir: &Workdir, flags: &[&str]) -> Self {
         let mut command = Command::new(PROGRAM);
-        command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags).current_dir(&place.folder).process_group(0);
+        command.args(["serve", "--listen", "127.0.0.1:0"]).args(flags).current_dir(&workdir.folder).process_group(0);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it runs");
         let mut line = String::new();
         BufReader::new(child.stdout.take().expect("a pipe")).read_line(&mut line).expect("a line");

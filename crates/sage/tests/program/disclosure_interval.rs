@@ -1,14 +1,14 @@
-//! Users without a role on a stream see a release only after its disclosure interval (`--tick`).
+//! Users without a role on a stream see a release only after its disclosure interval (`--disclosure-interval`).
 
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::http::Serving;
-use crate::place::Place;
 use crate::server::{pipeline, token};
+use crate::workdir::Workdir;
 
-const LATER: &str = "tick = \"1d\"\n";
+const LATER: &str = "disclosure_interval = \"1d\"\n";
 
-const TICK_SECONDS: u64 = 7;
+const INTERVAL_SECONDS: u64 = 7;
 
 fn now() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs()
@@ -21,12 +21,12 @@ fn second_of_day(text: &str) -> u64 {
 }
 
 #[test]
-fn a_release_is_shown_outside_when_its_tick_is_over() {
-    let (place, _) = Place::with_rides("150_000");
-    let [mia, carl, zoe] = ["mia", "carl", "zoe"].map(|name| token(&place, name));
-    let flags = ["serve", "--listen", "127.0.0.1:0", "--tick", &TICK_SECONDS.to_string()];
-    let serving = Serving::from(place.command(&flags));
-    assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &pipeline(&place)).status, 201);
+fn a_release_is_shown_outside_when_its_interval_is_over() {
+    let (workdir, _) = Workdir::with_rides("150_000");
+    let [mia, carl, zoe] = ["mia", "carl", "zoe"].map(|name| token(&workdir, name));
+    let flags = ["serve", "--listen", "127.0.0.1:0", "--disclosure-interval", &INTERVAL_SECONDS.to_string()];
+    let serving = Serving::from(workdir.command(&flags));
+    assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &pipeline(&workdir)).status, 201);
     let heard = serving.hear(&mia, "0", "\"release\":\"taxi-duration\"");
     let event = heard.lines().rev().find_map(|line| line.strip_prefix("data: ")).expect("an event");
     let event: serde_json::Value = serde_json::from_str(event).expect("JSON");
@@ -46,8 +46,8 @@ fn a_release_is_shown_outside_when_its_tick_is_over() {
         let who = if turn % 2 == 0 { &carl } else { &zoe };
         let shown = serving.get(route, who).status == 200;
         let lists = serving.get("/v1/releases", who).body.contains("taxi-duration");
-        let boundary = now() / TICK_SECONDS * TICK_SECONDS;
-        // The tick is a divisor of no day, but its boundaries are compared within one.
+        let boundary = now() / INTERVAL_SECONDS * INTERVAL_SECONDS;
+        // The interval is a divisor of no day, but its boundaries are compared within one.
         let over = boundary % 86_400 > made || boundary % 86_400 + 43_200 < made;
         assert!(over || !(shown || lists), "{route} shows it at {boundary} though it was made at {made}");
         if shown && lists {
@@ -58,31 +58,31 @@ fn a_release_is_shown_outside_when_its_tick_is_over() {
     }
     // Listeners without a role get the event no sooner, and without a time.
     let heard = serving.hear(&carl, "0", "event: released");
-    assert!(now() / TICK_SECONDS * TICK_SECONDS % 86_400 != made && !heard.contains("\"time\""), "{heard}");
+    assert!(now() / INTERVAL_SECONDS * INTERVAL_SECONDS % 86_400 != made && !heard.contains("\"time\""), "{heard}");
     println!("held back {held_back} times");
 }
 
-/// The time of day in UTC, within the first or the last minutes of which a day's tick would end during the test.
+/// The time of day in UTC, within the first or the last minutes of which an interval of a day would end during the test.
 fn is_near_midnight() -> bool {
     !(120..86_400 - 300).contains(&(now() % 86_400))
 }
 
 #[test]
-fn a_stream_may_ask_for_a_longer_tick_than_its_server_has() {
+fn a_stream_may_set_a_longer_interval_than_its_server() {
     if is_near_midnight() {
-        println!("a day is about to end, so the tick of a day is left out");
+        println!("a day is about to end, so the interval of a day is left out");
         return;
     }
-    let (place, _) = Place::with_rides("150_000");
-    let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
-    place.variant("rides/_stream.toml", "later.toml", &[("[stream]\n", &format!("[stream]\n{LATER}"))]);
-    place.good("stream change later.toml --as ada");
-    place.fails("stream change later.toml --as mia", 13, "is no privacy-officer");
-    let serving = Serving::start(&place);
-    assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &pipeline(&place)).status, 201);
+    let (workdir, _) = Workdir::with_rides("150_000");
+    let [mia, carl] = ["mia", "carl"].map(|name| token(&workdir, name));
+    workdir.variant("rides/_stream.toml", "later.toml", &[("[stream]\n", &format!("[stream]\n{LATER}"))]);
+    workdir.good("stream change later.toml --as ada");
+    workdir.fails("stream change later.toml --as mia", 13, "is no privacy-officer");
+    let serving = Serving::start(&workdir);
+    assert_eq!(serving.with_token("POST", "/v1/runs", &mia, &pipeline(&workdir)).status, 201);
     serving.hear(&mia, "0", "\"release\":\"taxi-duration\"");
     let listens = |token: &str| serving.get("/v1/events?after=0&seconds=0", token).body;
-    // The server's own tick is a second; the stream's is a day, and counts.
+    // The server's own interval is a second; the stream's is a day, and counts.
     std::thread::sleep(Duration::from_secs(3));
     for path in ["/v1/releases/taxi-duration", "/v2/models/taxi-duration/ready", "/releases/taxi-duration/1"] {
         assert_eq!((serving.get(path, &mia).status, serving.get(path, &carl).status), (200, 404), "{path}");
@@ -90,8 +90,8 @@ fn a_stream_may_ask_for_a_longer_tick_than_its_server_has() {
     assert!(!listens(&carl).contains("event: released"), "{}", listens(&carl));
     assert!(listens(&mia).contains("event: released"), "{}", listens(&mia));
     // An officer removes it, and the server's interval applies again.
-    let text = std::fs::read_to_string(place.path("rides/_stream.toml")).expect("a file");
-    let ada = token(&place, "ada");
+    let text = std::fs::read_to_string(workdir.path("rides/_stream.toml")).expect("a file");
+    let ada = token(&workdir, "ada");
     serving.good("POST", "/v1/streams/taxi/policy", &ada, &text);
     let began = Instant::now();
     while serving.get("/v1/releases/taxi-duration", &carl).status != 200 {
@@ -101,19 +101,19 @@ fn a_stream_may_ask_for_a_longer_tick_than_its_server_has() {
     assert!(listens(&carl).contains("event: released"), "{}", listens(&carl));
 }
 
-/// The server showed releases by its own `--tick`, and the engine held results back by whole minutes.
+/// The server showed releases by its own `--disclosure-interval`, and the engine held results back by whole minutes.
 #[test]
 fn results_are_delayed_by_the_disclosure_interval_of_the_server() {
-    let (place, _) = Place::with_rides("20_000");
-    let mia = token(&place, "mia");
+    let (workdir, _) = Workdir::with_rides("20_000");
+    let mia = token(&workdir, "mia");
     let held = [("[stream]\n", "[stream]\nanswers = \"at-interval\"\n")];
-    place.variant("rides/_stream.toml", "held.toml", &held);
-    place.good("stream change held.toml --as ada");
-    let serving = Serving::from(place.command(&["serve", "--listen", "127.0.0.1:0", "--tick", "2"]));
-    let asked = "{\"sql\": \"SELECT count(*) FROM taxi\", \"epsilon\": \"0.01\", \"last\": 1}";
+    workdir.variant("rides/_stream.toml", "held.toml", &held);
+    workdir.good("stream change held.toml --as ada");
+    let serving = Serving::from(workdir.command(&["serve", "--listen", "127.0.0.1:0", "--disclosure-interval", "2"]));
+    let request = "{\"sql\": \"SELECT count(*) FROM taxi\", \"epsilon\": \"0.01\", \"last\": 1}";
     let began = Instant::now();
     for _ in 0..4 {
-        serving.good("POST", "/v1/streams/taxi/query", &mia, asked);
+        serving.good("POST", "/v1/streams/taxi/query", &mia, request);
         let milliseconds = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() % 2_000;
         println!("{milliseconds} ms into an interval");
     }
@@ -124,9 +124,9 @@ fn results_are_delayed_by_the_disclosure_interval_of_the_server() {
 
 #[test]
 fn a_listener_with_a_duration_gets_all_events_and_is_closed() {
-    let (place, _) = Place::with_rides("2_000");
-    let [mia, carl] = ["mia", "carl"].map(|name| token(&place, name));
-    let serving = Serving::start(&place);
+    let (workdir, _) = Workdir::with_rides("2_000");
+    let [mia, carl] = ["mia", "carl"].map(|name| token(&workdir, name));
+    let serving = Serving::start(&workdir);
     let began = Instant::now();
     let all = serving.get("/v1/events?after=0&seconds=0", &mia).body;
     assert!(all.contains("event: blocks-sealed") && all.contains("event: rows-ingested"), "{all}");

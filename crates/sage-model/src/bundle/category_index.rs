@@ -19,7 +19,7 @@ const MOST_LISTED: usize = 1 << 20;
 /// How the category index of a row is computed.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", deny_unknown_fields)]
-pub enum Place {
+pub enum CategoryIndex {
     /// The index of a text in a list.
     Category {
         /// A feature that is a column of texts.
@@ -61,11 +61,11 @@ pub enum Place {
         otherwise: u32,
     },
     /// A cross: an index for each combination, the last part varying fastest.
-    Cross(Vec<Place>),
+    Cross(Vec<CategoryIndex>),
     /// A hash of an index, for crosses with too many combinations.
     Folded {
         /// The index.
-        of: Box<Place>,
+        of: Box<CategoryIndex>,
         /// The seed.
         seed: u64,
         /// The number of indices after hashing.
@@ -73,9 +73,9 @@ pub enum Place {
     },
 }
 
-impl Place {
+impl CategoryIndex {
     /// The number of indices.
-    pub fn places(&self) -> u64 {
+    pub fn categories(&self) -> u64 {
         let with_fallback = |listed: u64, otherwise: u32| listed.max(u64::from(otherwise) + 1);
         match self {
             Self::Category { categories, otherwise, .. } => with_fallback(categories.len() as u64, *otherwise),
@@ -83,14 +83,14 @@ impl Place {
                 with_fallback(u64::from(*count), *otherwise)
             }
             Self::Bucket { edges, otherwise, .. } => with_fallback(edges.len() as u64 + 1, *otherwise),
-            Self::Cross(parts) => parts.iter().map(Self::places).fold(1, u64::saturating_mul),
+            Self::Cross(parts) => parts.iter().map(Self::categories).fold(1, u64::saturating_mul),
             Self::Folded { count, .. } => u64::from(*count),
         }
     }
 
     pub(super) fn check(&self, outline: &Outline) -> Result<(), GraphRefusal> {
         self.check_at(outline, 1)?;
-        if self.places() > MOST_CATEGORIES {
+        if self.categories() > MOST_CATEGORIES {
             return Err(refused("field", "it has more than 2^24 categories; hash it into fewer"));
         }
         Ok(())
@@ -127,7 +127,7 @@ impl Place {
             }
             Self::Cross(parts) => return check_cross(parts, outline, depth),
             Self::Folded { of, count, .. } => {
-                if *count == 0 || u64::from(*count) >= PRIME || of.places() > 1 << 53 || depth > DEEPEST {
+                if *count == 0 || u64::from(*count) >= PRIME || of.categories() > 1 << 53 || depth > DEEPEST {
                     return Err(refused("fold", "it maps at most 2^53 categories to 1 to 2^24, nested at most 4 deep"));
                 }
                 return of.check_at(outline, depth + 1);
@@ -140,11 +140,11 @@ impl Place {
     }
 }
 
-fn check_cross(parts: &[Place], outline: &Outline, depth: usize) -> Result<(), GraphRefusal> {
+fn check_cross(parts: &[CategoryIndex], outline: &Outline, depth: usize) -> Result<(), GraphRefusal> {
     if !(2..=MOST_CROSSED).contains(&parts.len()) || depth > DEEPEST {
         return Err(refused("cross", "it joins 2 to 8 fields, nested at most 4 deep"));
     }
     parts.iter().try_for_each(|part| part.check_at(outline, depth + 1))?;
-    let combinations = parts.iter().map(Place::places).fold(1, u64::saturating_mul);
+    let combinations = parts.iter().map(CategoryIndex::categories).fold(1, u64::saturating_mul);
     if combinations > 1 << 53 { Err(refused("cross", "it has more than 2^53 combinations")) } else { Ok(()) }
 }

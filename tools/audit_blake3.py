@@ -45,16 +45,16 @@ def compress(chain: Sequence[int], words: Sequence[int], counter: tuple[int, int
     mask = one * WORDS
     state = [*chain, *(part * one for part in IV[:4]), *counter, length * one, flags * one]
     for _ in range(7):
-        for place, (a, b, c, d) in enumerate(MIXED):
-            for word, right, left in ((words[2 * place], 16, 12), (words[2 * place + 1], 8, 7)):
+        for index, (a, b, c, d) in enumerate(MIXED):
+            for word, right, left in ((words[2 * index], 16, 12), (words[2 * index + 1], 8, 7)):
                 state[a] = (state[a] + state[b] + word) & mask
                 mixed = state[d] ^ state[a]
                 state[d] = (mixed >> right | mixed << (32 - right)) & mask
                 state[c] = (state[c] + state[d]) & mask
                 mixed = state[b] ^ state[c]
                 state[b] = (mixed >> left | mixed << (32 - left)) & mask
-        words = [words[place] for place in ORDER]
-    return [state[place] ^ state[place + 8] for place in range(8)]
+        words = [words[index] for index in ORDER]
+    return [state[index] ^ state[index + 8] for index in range(8)]
 
 
 def whole_chunks(data: bytes, first: int, key: Sequence[int], flags: int) -> list[tuple[int, ...]]:
@@ -78,8 +78,8 @@ def last_chunk(data: bytes, number: int, key: Sequence[int], flags: int, root: i
     """The chaining value of a chunk that may be short; `root` is the flag if there is no other chunk."""
     blocks = [data[at : at + BLOCK] for at in range(0, len(data), BLOCK)] or [b""]
     chain: Sequence[int] = key
-    for place, block in enumerate(blocks):
-        edge = (START if place == 0 else 0) | (END | root if place == len(blocks) - 1 else 0)
+    for index, block in enumerate(blocks):
+        edge = (START if index == 0 else 0) | (END | root if index == len(blocks) - 1 else 0)
         words = struct.unpack("<16I", block.ljust(BLOCK, b"\0"))
         chain = compress(chain, words, (number & WORDS, number >> 32), len(block), flags | edge, 1)
     return tuple(chain)

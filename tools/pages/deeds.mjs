@@ -25,28 +25,28 @@ export async function keyboard(page, address, path, check) {
     return all.length;
   });
   const limit = Math.min(stops, 60);
-  for (let place = 0; place < limit; place += 1) {
+  for (let stop = 0; stop < limit; stop += 1) {
     await page.keyboard.press("Tab");
-    const [reached, seen] = await page.evaluate((place) => {
+    const [reached, seen] = await page.evaluate((stop) => {
       const style = getComputedStyle(document.activeElement);
       const seen = style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2;
-      return [globalThis.stops.indexOf(document.activeElement), seen, place];
-    }, place);
-    check(reached === place, `${path}: stop ${place} of the keyboard is ${reached}`);
-    check(seen, `${path}: the focus on stop ${place} is not seen`);
-    if (reached !== place) return;
+      return [globalThis.stops.indexOf(document.activeElement), seen, stop];
+    }, stop);
+    check(reached === stop, `${path}: stop ${stop} of the keyboard is ${reached}`);
+    check(seen, `${path}: the focus on stop ${stop} is not seen`);
+    if (reached !== stop) return;
   }
 }
 
-/** A block is found on the map with the arrow keys, told of, and opened. */
+/** A block is found on the map with the arrow keys, described, and opened. */
 export async function block(page, address, check) {
   await page.goto(`${address}/streams/taxi`);
   const map = page.locator(".map .wide").first();
   await map.focus();
   await page.keyboard.press("ArrowDown");
-  const told = page.locator(".chosen");
-  await told.locator("a").waitFor();
-  const first = await told.innerText();
+  const chosen = page.locator(".chosen");
+  await chosen.locator("a").waitFor();
+  const first = await chosen.innerText();
   check(/hour=.*ε .* left/.test(first), `the map tells "${first}"`);
   await page.keyboard.press("ArrowLeft");
   await page.waitForFunction((first) => document.querySelector(".chosen").innerText !== first, first);
@@ -59,11 +59,11 @@ export async function block(page, address, check) {
   const box = await page.locator(".map svg").first().boundingBox();
   const scale = box.width / Number(await page.locator(".map svg").first().getAttribute("width"));
   await page.mouse.click(box.x + 50 * scale, box.y + 24 * scale);
-  await told.locator("a").waitFor();
-  check((await told.innerText()).includes("hour=2026-09-01T00"), `a click tells "${await told.innerText()}"`);
+  await chosen.locator("a").waitFor();
+  check((await chosen.innerText()).includes("hour=2026-09-01T00"), `a click shows "${await chosen.innerText()}"`);
 }
 
-/** A model is asked by its form, a wrong value is told, and a line of a statistic is looked up. */
+/** A model predicts by its form, a wrong value is reported, and a line of a statistic is looked up. */
 export async function form(page, address, check) {
   await page.goto(`${address}/releases/taxi-duration/1`);
   await page.getByLabel("distance").fill("2.5");
@@ -76,7 +76,7 @@ export async function form(page, address, check) {
   await page.getByLabel("distance").fill("-7");
   await page.keyboard.press("Enter");
   await page.getByRole("alert").waitFor();
-  check((await page.getByRole("alert").innerText()).includes("from 0 to 100"), "a wrong value is not told");
+  check((await page.getByRole("alert").innerText()).includes("from 0 to 100"), "a wrong value is not reported");
   await page.goto(`${address}/releases/speed-by-hour/1`);
   await page.getByLabel("key").selectOption("17");
   await page.getByRole("button", { name: "Show the result" }).click();

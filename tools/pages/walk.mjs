@@ -35,7 +35,7 @@ async function watched(context, who) {
   page.on("request", (request) => {
     counts.requests += 1;
     const own = request.url().startsWith(walk.address) || request.url().startsWith("data:");
-    check(own, `${who} asked ${request.url()}, which is not the server`);
+    check(own, `${who} requested ${request.url()}, which is not the server`);
   });
   page.on("pageerror", (error) => check(false, `${who} ${page.url()}: ${error}`));
   page.on("console", (message) => {
@@ -51,7 +51,7 @@ async function sample(browser) {
   const page = await watched(context, "sample");
   telling = false;
   await page.setContent(`<main><p style="color: #aaa; background: #bbb">pale</p><div style="width: 2000px">wide</div>
-    <a href="#x" style="outline: none">unseen</a><script>console.error("told"); throw new Error("thrown")</script>
+    <a href="#x" style="outline: none">unseen</a><script>console.error("logged"); throw new Error("thrown")</script>
     <img src="http://127.0.0.1:9/elsewhere.png"></main>`);
   const violations = await audited(page);
   const wide = await page.evaluate(() => document.documentElement.scrollWidth);
@@ -63,7 +63,7 @@ async function sample(browser) {
     contrast: violations.some((one) => one.startsWith("color-contrast")),
     text: violations.some((one) => one.startsWith("image-alt")),
     elsewhere: found.includes("elsewhere.png"),
-    told: found.includes("told"),
+    logged: found.includes("logged"),
     thrown: found.includes("thrown"),
     wide: wide > 360,
     unseen,
@@ -157,7 +157,7 @@ async function privileged(browser) {
   page.expected = [401];
   await looked(page, "nobody", "/login");
   await signIn(page, walk.address, "sage_pat_wrong");
-  check(await page.getByRole("alert").isVisible(), "a wrong token is not told");
+  check(await page.getByRole("alert").isVisible(), "a wrong token is not reported");
   for (const violation of await audited(page)) check(false, `a wrong token: ${violation}`);
   await signIn(page, walk.address, walk.tokens.mia);
   page.expected = [];

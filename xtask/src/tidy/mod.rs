@@ -9,6 +9,7 @@ mod links;
 mod prose;
 mod rust;
 mod size;
+mod words;
 
 use crate::source::Source;
 use crate::workspace::{self, Failure};
@@ -26,6 +27,7 @@ pub(crate) fn check() -> Result<(), Failure> {
     findings.extend(kernel::check(&files, &sources)?);
     findings.extend(prose::check(&files)?);
     findings.extend(links::check(&files)?);
+    findings.extend(words::check(&files, &sources)?);
     for finding in &findings {
         println!("{finding}");
     }

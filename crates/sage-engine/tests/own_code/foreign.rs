@@ -115,7 +115,7 @@ pub(super) fn a_foreign_model_is_released_as_attested_and_predicts() {
     let receipt = file("receipt.json").expect("a receipt");
     assert!(String::from_utf8_lossy(&receipt).contains("\"attested\""));
     let card = String::from_utf8(file("README.md").expect("a card")).expect("text");
-    assert!(card.contains("door: \"attested\""), "{card}");
+    assert!(card.contains("access_mode: \"attested\""), "{card}");
     let description = String::from_utf8(file("graph.json").expect("a description")).expect("text");
     assert!(description.contains("\"steps\"") && description.contains("\"product\""), "{description}");
     let predictor = engine.predictor(&release).expect("a model");

@@ -58,7 +58,7 @@ hash = 1024
 name = "site"
 [[pipeline.features]]
 column = "device"
-onehot = ["phone", "desk"]
+onehot = ["phone", "tablet"]
 [[pipeline.features]]
 sql = "ln(1 + price)"
 name = "price"

@@ -114,7 +114,7 @@ fn the_card_contains_its_facts_and_escapes_them() {
         "delta: \"0.000001\"",
         "privacy_unit: \"record\"",
         "filter: \"renyi\"",
-        "door: \"enforced\"",
+        "access_mode: \"enforced\"",
         "validator: \"mean squared error\"",
         "target: \"at most 0.01\"",
         "confidence: \"0.95\"",

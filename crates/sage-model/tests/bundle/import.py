@@ -14,9 +14,9 @@ def run(path, feed):
     session = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
     kinds = {"tensor(float)": numpy.float32, "tensor(double)": numpy.float64, "tensor(int64)": numpy.int64}
     shaped = {}
-    for asked in session.get_inputs():
-        values = numpy.array(feed[asked.name], dtype=kinds.get(asked.type, object))
-        shaped[asked.name] = values.reshape([-1] + [1] * (len(asked.shape) - 1))
+    for needed in session.get_inputs():
+        values = numpy.array(feed[needed.name], dtype=kinds.get(needed.type, object))
+        shaped[needed.name] = values.reshape([-1] + [1] * (len(needed.shape) - 1))
     return session.run(None, shaped)[0].reshape(-1)
 
 

@@ -288,3 +288,35 @@ fn the_parser_never_panics() {
     let deep = format!("a = {}", "[".repeat(100_000));
     assert!(StreamFile::parse(&deep).is_err());
 }
+
+/// The keys of earlier releases, which the texts of streams in old logs have, mean the same; the canonical text has the
+/// present ones.
+#[test]
+fn former_keys_are_read() {
+    let present = StreamFile::parse(RETAIL).expect("a stream");
+    let former = RETAIL
+        .replace("disclosure_interval = \"5m\"", "tick = \"5m\"")
+        .replace("access_modes = [\"enforced\", \"attested\"]", "doors = [\"enforced\", \"declared\"]");
+    assert!(former.contains("tick") && former.contains("declared"), "the table is out of date");
+    let read = StreamFile::parse(&former).expect("a stream");
+    assert_eq!(read, present);
+    assert_eq!(read.policy.access_modes, AccessModes::AttestedToo);
+    assert!(!read.to_text().contains("tick =") && !read.to_text().contains("doors"));
+    for (from, to, expected) in [
+        ("tick = \"5m\"", "tick = \"5m\"\ndisclosure_interval = \"5m\"", "the former name of `disclosure_interval`"),
+        ("[policy]", "[policy]\naccess_modes = [\"enforced\"]", "the former name of `access_modes`"),
+        // Each word belongs to its own key.
+        ("\"declared\"", "\"attested\"", "`policy.doors`"),
+        ("tick = \"5m\"", "tick = \"2d\"", "`stream.tick` is \"2d\""),
+    ] {
+        assert!(former.contains(from), "the table is out of date: {from}");
+        let error = StreamFile::parse(&former.replacen(from, to, 1)).expect_err(to).to_string();
+        assert!(error.contains(expected), "{to}: {error}");
+    }
+    let error =
+        StreamFile::parse(&RETAIL.replace("\"attested\"", "\"declared\"")).expect_err("a former word").to_string();
+    assert!(error.contains("`policy.access_modes`"), "{error}");
+    // Messages about other keys do not name them.
+    let error = StreamFile::parse(&RETAIL.replace("[policy]", "[policy]\ndoor = 1")).expect_err("no key").to_string();
+    assert!(!error.contains("doors"), "{error}");
+}

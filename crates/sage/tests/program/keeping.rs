@@ -293,7 +293,7 @@ fn directories_of_earlier_formats_can_be_used() {
     assert!(agreed, "{said}");
 }
 
-fn copy(from: &Path, to: &Path) {
+pub(crate) fn copy(from: &Path, to: &Path) {
     std::fs::create_dir_all(to).expect("a folder");
     for entry in std::fs::read_dir(from).expect("a folder") {
         let entry = entry.expect("an entry");

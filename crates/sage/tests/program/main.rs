@@ -12,6 +12,7 @@ mod disclosure;
 mod disclosure_interval;
 mod document;
 mod explained;
+mod former_names;
 mod generate;
 mod hostile;
 mod hostile_requests;

@@ -91,7 +91,7 @@ fn every_operation_admits_exactly_its_audience() {
                 let address = filled(&path.replace("{stream}", stream));
                 let body = body(verb, path, person.1, &pipeline, &tokens[2]);
                 let (denied, status) = is_denied(&serving, verb, &address, token, &body);
-                // What is there and what is not is for other tests; a 404 tells those who are let in nothing here.
+                // What is there and what is not is for other tests; for callers with the role a 404 says nothing here.
                 if expected == denied && !(expected && status == 404) {
                     wrong.push(format!("{verb} {address} ({whom}) as {person:?}: {status}"));
                 }

@@ -17,7 +17,7 @@ const ENDING: &str = "[[operations]]\ninclude-path = \"/v1/events\"\nparameters 
 const NAMED: &str = "[parameters]\nstream = \"taxi\"\nrun = 1\nname = \"taxi-duration\"\nversion = \"1\"\n\n";
 
 /// Runs Schemathesis with these settings. Returns whether every operation was tested and conforms to the document.
-fn made_up(
+fn generated(
     python: &std::ffi::OsStr, workdir: &Workdir, serving: &Serving, (name, token): (&str, &str), settings: &str,
 ) {
     std::fs::write(workdir.path("schemathesis.toml"), settings).expect("a file");
@@ -61,11 +61,11 @@ fn made_up_requests_of_every_role_are_answered_as_described() {
     let flags = ["serve", "--listen", "127.0.0.1:0", "--disclosure-interval", "1", "--most-changes", "100000"];
     let serving = Serving::from(workdir.command(&flags));
     for (name, token) in &holders {
-        made_up(&python, &workdir, &serving, (name, token), ENDING);
+        generated(&python, &workdir, &serving, (name, token), ENDING);
     }
     // Last, because it withdraws releases and retires blocks.
     for (name, token) in holders.iter().filter(|(name, _)| ["mia", "dan", "ada"].contains(name)).rev() {
-        made_up(&python, &workdir, &serving, (name, token), &format!("{NAMED}{ENDING}"));
+        generated(&python, &workdir, &serving, (name, token), &format!("{NAMED}{ENDING}"));
     }
     assert_eq!(serving.get("/readyz", "").status, 200);
 }

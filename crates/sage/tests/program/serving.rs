@@ -21,7 +21,7 @@ fn numbers(list: &Value) -> Vec<f64> {
 }
 
 #[test]
-fn predictions_are_the_same_by_every_door() {
+fn predictions_are_the_same_by_every_route() {
     let (workdir, serving, carl) = with_releases();
     drop(serving);
     let own = numbers(&workdir.json("predict taxi-duration examples/rides.csv")["predictions"]);

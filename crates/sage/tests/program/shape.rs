@@ -40,7 +40,7 @@ pub(crate) fn fault(document: &Value, verb: &str, path: &str, status: u16, kind:
         // An invalid address is refused before routing.
         return (status < 400).then(|| format!("{kind} is not among {}", response["content"]));
     };
-    // One object; lines of them are for those who read them.
+    // One object; the output of several lines has tests of its own.
     if !(kind == "application/json" || kind.ends_with("+json")) {
         return None;
     }

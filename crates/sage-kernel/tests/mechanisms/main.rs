@@ -3,6 +3,7 @@
 mod boundary;
 mod distinguish;
 mod forged;
+mod golden;
 mod grid;
 mod planted;
 mod replay;

@@ -7,6 +7,7 @@ mod model;
 mod observer;
 mod report;
 mod statistic;
+mod unit;
 
 use std::fmt;
 
@@ -18,11 +19,12 @@ use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;
 
 pub(crate) use model::{ExternalModelTest, block_sums, certificate_row, train_and_test};
+pub(crate) use unit::turns;
 pub(crate) use observer::AttemptObserver;
 pub use observer::Stage;
 pub use report::{Interval, Report, Uncertainty};
 pub use statistic::{Line, ReleasedStatistic};
-pub(crate) use statistic::{compute, summarise};
+pub(crate) use statistic::{compute, groups_of_unit, summarise};
 
 /// The result of an attempt.
 pub(crate) struct AttemptResult {

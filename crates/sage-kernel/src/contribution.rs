@@ -64,7 +64,7 @@ impl Contribution {
     #[inline(always)]
     pub(crate) fn each_record<R: Rows>(self, batches: &[R], mut add: impl FnMut(R::Row<'_>) -> bool) -> u64 {
         if self == Self::ONE {
-            return each_row(batches, |row| drop(add(row)));
+            return each_row(batches, |row| _ = add(row));
         }
         each_unit(batches, |batch, unit| {
             let mut left = self.0;
@@ -168,11 +168,9 @@ mod tests {
         assert_eq!(added(3, 0), [1, 2, 3, 4, 5, 6, 7]);
         assert_eq!(added(4, 6), [1, 2, 3, 4, 5, 7, 8, 9], "what adds nothing does not count");
         assert_eq!(added(1_000_000, 0), [1, 2, 3, 4, 5, 6, 7, 8, 9, 10]);
-        for (records, expected) in [
-            (1, vec![1, 2, 5]),
-            (2, vec![1, 1, 2, 3, 5, 6]),
-            (4, vec![1, 1, 1, 1, 2, 3, 4, 2, 5, 6, 7, 8]),
-        ] {
+        for (records, expected) in
+            [(1, vec![1, 2, 5]), (2, vec![1, 1, 2, 3, 5, 6]), (4, vec![1, 1, 1, 1, 2, 3, 4, 2, 5, 6, 7, 8])]
+        {
             let mut seen = Vec::new();
             assert_eq!(of(records).each_turn(&units, |row| seen.push(row)), 3);
             assert_eq!(seen, expected);

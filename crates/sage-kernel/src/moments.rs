@@ -141,7 +141,8 @@ impl PerUnit<OneHotBounds> {
         // The norm of a record's features stays within the grid: (active + 1) · one² ≤ size².
         let size = self.contribution.length(SIZE);
         let one = (size * size / (u64::from(active) + 1)).isqrt();
-        let (feature, label) = (1.0 / one as f64 / self.contribution.root(), label_unit(label_size, self.contribution)?);
+        let (feature, label) =
+            (1.0 / one as f64 / self.contribution.root(), label_unit(label_size, self.contribution)?);
         Ok(Units { width, one: i128::from(one), size, feature, label })
     }
 

@@ -129,14 +129,13 @@ impl Permit {
     /// # Errors
     /// As [`Permit::summarise_moments`].
     pub fn summarise_pairs<R: Rows>(
-        &self, part: BlockPart, tag: SummaryTag, keys: impl Into<PerUnit<u32>>,
-        (range, rounding): (Range, Rounding), rows: &[R], value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+        &self, part: BlockPart, tag: SummaryTag, keys: impl Into<PerUnit<u32>>, (range, rounding): (Range, Rounding),
+        rows: &[R], value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Option<Summary>, SessionError> {
         let keys = keys.into();
         check_keys(keys.bounds)?;
-        let shares = |row: R::Row<'_>, steps| {
-            value(row).map(|(key, value)| (key, split_shares(value, range, rounding, steps)))
-        };
+        let shares =
+            |row: R::Row<'_>, steps| value(row).map(|(key, value)| (key, split_shares(value, range, rounding, steps)));
         let form = pairs_form(keys, range, rounding);
         self.summary(part, tag, form, 2 * keys.bounds as usize, |total| add_shares(rows, keys, total, shares))
     }

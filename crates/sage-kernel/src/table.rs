@@ -104,9 +104,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Pair>, SessionError> {
         let keys = keys.into();
-        let shares = |row: R::Row<'_>, steps| {
-            value(row).map(|(key, value)| (key, split_shares(value, range, rounding, steps)))
-        };
+        let shares =
+            |row: R::Row<'_>, steps| value(row).map(|(key, value)| (key, split_shares(value, range, rounding, steps)));
         let sums = self.table(lane, keys, noise, &pairs_form(keys, range, rounding), shares)?.into_iter();
         Ok(sums.map(|[above, below]| Pair { above, below }).collect())
     }
@@ -142,7 +141,8 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn histogram(
-        &mut self, lane: Lane, keys: impl Into<PerUnit<u32>>, noise: TableNoise, key: impl Fn(R::Row<'_>) -> Option<u32>,
+        &mut self, lane: Lane, keys: impl Into<PerUnit<u32>>, noise: TableNoise,
+        key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Vec<f64>, SessionError> {
         let keys = keys.into();
         let shares = |row: R::Row<'_>, steps| key(row).map(|key| (key, [steps]));

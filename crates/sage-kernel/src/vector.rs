@@ -259,7 +259,11 @@ mod tests {
                     let mut out = vec![0.0; sums.len()];
                     lattice.release_sums(sums, &mut SeededNoise::new(5), 1.0, &mut out).expect("noise");
                     for ((&sum, drawn), out) in sums.iter().zip(drawn).zip(out) {
-                        assert_eq!(IBig::from(lattice.to_lattice(i128::from(sum))), onto(sum), "{length} {sigma} {sum}");
+                        assert_eq!(
+                            IBig::from(lattice.to_lattice(i128::from(sum))),
+                            onto(sum),
+                            "{length} {sigma} {sum}"
+                        );
                         if onto(sum) < IBig::from(1i64 << 62) && onto(sum) > -IBig::from(1i64 << 62) {
                             let exact = i128::try_from(onto(sum)).expect("62 bits") + i128::from(drawn);
                             assert_eq!(out, (exact as f64 * lattice.unit()) as f32, "{length} {sigma} {sum}");

@@ -120,8 +120,8 @@ mod tests {
                 .chain([63, 64, 83, 84, 85, 100].map(|shift| ((1 << 40) - 1, shift)))
         {
             for limit in [1 << 10, 1 << 42, 1 << 50, i64::MAX] {
-                let limit =
-                    limit.min(i64::try_from((1i128 << 62 << shift.min(64)) / i128::from(multiplier)).unwrap_or(i64::MAX));
+                let limit = limit
+                    .min(i64::try_from((1i128 << 62 << shift.min(64)) / i128::from(multiplier)).unwrap_or(i64::MAX));
                 // All at once, where the largest integer selects the code path, and in smaller chunks.
                 for size in [numbers.len(), 64, 1] {
                     let rescaler = Rescaler { limit, multiplier, shift, unit: 1.0 };

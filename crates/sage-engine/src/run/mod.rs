@@ -19,12 +19,12 @@ use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;
 
 pub(crate) use model::{ExternalModelTest, block_sums, certificate_row, train_and_test};
-pub(crate) use unit::turns;
 pub(crate) use observer::AttemptObserver;
 pub use observer::Stage;
 pub use report::{Interval, Report, Uncertainty};
 pub use statistic::{Line, ReleasedStatistic};
 pub(crate) use statistic::{compute, groups_of_unit, summarise};
+pub(crate) use unit::turns;
 
 /// The result of an attempt.
 pub(crate) struct AttemptResult {

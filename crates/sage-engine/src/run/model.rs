@@ -144,9 +144,7 @@ impl Test<'_> {
                 let target = ComparisonTarget::new(margin, range).map_err(AttemptFailure::because)?;
                 let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
                 let old = |row: Example<'_>| Some(metric.loss(f64::from(row.label), prediction, width));
-                let losses = |row: UnitExamples<'_>| {
-                    Some((unit_loss(row)?, mean_loss(row.records().map(old), range)?))
-                };
+                let losses = |row: UnitExamples<'_>| Some((unit_loss(row)?, mean_loss(row.records().map(old), range)?));
                 let subject = "the model's mean loss less that of the best constant";
                 check.run_as(subject, session, losses).map_err(AttemptFailure::because)
             }
@@ -154,9 +152,7 @@ impl Test<'_> {
                 let target = ComparisonTarget::new(*margin, range).map_err(AttemptFailure::because)?;
                 let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
                 let old = |row: Example<'_>| Some(row.beside.last().map_or(0.0, |loss| f64::from(*loss)));
-                let losses = |row: UnitExamples<'_>| {
-                    Some((unit_loss(row)?, mean_loss(row.records().map(old), range)?))
-                };
+                let losses = |row: UnitExamples<'_>| Some((unit_loss(row)?, mean_loss(row.records().map(old), range)?));
                 check.run(session, losses).map_err(AttemptFailure::because)
             }
             (Goal::Target(target), _) => {
@@ -208,11 +204,9 @@ fn best_constant<N: NoiseSource>(
 ) -> Result<BestConstant, AttemptFailure> {
     let width = inputs.label().map_or(1.0, |(low, high)| high - low);
     let label_mean = Mean { bounds: (0.0, 1.0), noise };
-    let label = |row: UnitExamples<'_>| {
-        mean(row.records().map(|record| Some(f64::from(record.label)))).unwrap_or(f64::NAN)
-    };
-    let estimate =
-        label_mean.run(session, Lane::Train, risk.chance(), label).map_err(AttemptFailure::because)?;
+    let label =
+        |row: UnitExamples<'_>| mean(row.records().map(|record| Some(f64::from(record.label)))).unwrap_or(f64::NAN);
+    let estimate = label_mean.run(session, Lane::Train, risk.chance(), label).map_err(AttemptFailure::because)?;
     let best = validate.metric.best_constant(estimate, width);
     best.ok_or_else(|| AttemptFailure("this metric has no best constant".to_owned()))
 }
@@ -285,9 +279,8 @@ impl ExternalModelTest<'_> {
         // The losses of the records that have both.
         let new = |row: Row<'_>| losses(row).map(|(new, _)| new);
         let old = |row: Row<'_>| losses(row).map(|(_, old)| old);
-        let unit_losses = |row: Row<'_>| {
-            Some((mean_loss(row.in_turn().map(new), bound)?, mean_loss(row.in_turn().map(old), bound)?))
-        };
+        let unit_losses =
+            |row: Row<'_>| Some((mean_loss(row.in_turn().map(new), bound)?, mean_loss(row.in_turn().map(old), bound)?));
         check.run(session, unit_losses).map_err(AttemptFailure::because)
     }
 

@@ -99,9 +99,7 @@ pub(crate) fn summarise(
             let entry = |row: Row<'_>| group_mean(row, &index, (key, value), *bounds);
             groups.summarise(groups_of_unit(contribution, keys), permit, part, rows, entry)?
         }
-        Statistic::Count => {
-            Histogram { keys: 1, noise }.summarise(contribution, permit, part, rows, |_| Some(0))?
-        }
+        Statistic::Count => Histogram { keys: 1, noise }.summarise(contribution, permit, part, rows, |_| Some(0))?,
         Statistic::Histogram { keys, .. } => {
             let index = KeyIndex::new(keys);
             let histogram = Histogram { keys: keys.count(), noise };
@@ -243,9 +241,7 @@ pub(crate) fn groups_of_unit(contribution: Contribution, keys: &Keys) -> Contrib
 
 /// The mean of a unit's values in the group of the record in front, if it is the unit's first record of this group with a
 /// value: so a unit adds to each of its groups once.
-fn group_mean(
-    row: Row<'_>, index: &KeyIndex<'_>, (key, value): (usize, usize), bounds: Bounds,
-) -> Option<(u32, f64)> {
+fn group_mean(row: Row<'_>, index: &KeyIndex<'_>, (key, value): (usize, usize), bounds: Bounds) -> Option<(u32, f64)> {
     let most = turns(Contribution::LIMIT).records() as usize;
     let group = index.find(row, key)?;
     clipped(row, value, bounds)?;

@@ -114,7 +114,7 @@ impl RunForecast {
         let kind = match &pipeline.train {
             Train::Statistic(statistic) => {
                 of_statistic((statistic, recipe.contribution()), validate, &released, &noise)?
-            },
+            }
             _ => {
                 let first = Setting { rows: 1.0, noise: noise.deviation(terms.first_cost) };
                 let declared = || declared_test_rows(pipeline, known);
@@ -278,9 +278,7 @@ fn of_statistic(
             return Some(sums(half_width_of_sum(1.0, (0.0, 1.0)), 4.0 * f64::from(keys.count())));
         }
         Statistic::Mean { bounds, .. } => (bounds, NonZeroU32::MIN.get(), 1.0),
-        Statistic::GroupMean { bounds, keys, .. } => {
-            (bounds, keys.count(), spread(groups_of_unit(contribution, keys)))
-        }
+        Statistic::GroupMean { bounds, keys, .. } => (bounds, keys.count(), spread(groups_of_unit(contribution, keys))),
         Statistic::Variance { .. } | Statistic::Quantile { .. } => return None,
     };
     // The attempt with the most precise sums per block.

@@ -83,8 +83,7 @@ impl Baseline {
         let taken: Vec<Row<'_>> = batch.all_records().filter(|row| inputs.encoding().takes(&row.record())).collect();
         let labels = encoded.all_records().map(|record| record.label);
         let predicted = self.predictions(&taken);
-        let losses: Vec<f32> =
-            labels.zip(predicted).map(|(label, predicted)| self.loss(label, predicted)).collect();
+        let losses: Vec<f32> = labels.zip(predicted).map(|(label, predicted)| self.loss(label, predicted)).collect();
         encoded.with_beside(&losses).unwrap_or_else(|| read::encode_batch(batch, inputs.encoding()))
     }
 

@@ -112,7 +112,9 @@ fn summaries_serve_their_computation_only() {
     let group = GroupBy { keys: 5, bounds: (0.0, 1.0), noise };
     let prepared = prepare(&schema(), &query(None, &["number", "value"])).expect("allowed");
     let source = fixture.source();
-    let sum = |permit: &_, part, rows: &[Batch]| Ok(group.summarise(Contribution::ONE, permit, part, rows, value)?.into_iter().collect());
+    let sum = |permit: &_, part, rows: &[Batch]| {
+        Ok(group.summarise(Contribution::ONE, permit, part, rows, value)?.into_iter().collect())
+    };
     for other in [GroupBy { keys: 4, ..group }, GroupBy { bounds: (0.0, 2.0), ..group }] {
         let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], AccessMode::Enforced);
         let random = SecureNoise::new().expect("randomness");
@@ -127,7 +129,9 @@ fn summaries_serve_their_computation_only() {
     assert!(session.into_attested().is_err());
     // A summary function that fails makes the read fail.
     let wrong = GroupBy { keys: 0, ..group };
-    let sum = |permit: &_, part, rows: &[Batch]| Ok(wrong.summarise(Contribution::ONE, permit, part, rows, value)?.into_iter().collect());
+    let sum = |permit: &_, part, rows: &[Batch]| {
+        Ok(wrong.summarise(Contribution::ONE, permit, part, rows, value)?.into_iter().collect())
+    };
     let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], AccessMode::Enforced);
     let random = SecureNoise::new().expect("randomness");
     let opened = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum));

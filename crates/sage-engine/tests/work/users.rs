@@ -4,8 +4,8 @@
 use std::fmt::Write as _;
 
 use sage_engine::adapt::Outcome;
-use sage_engine::serve::Cell;
 use sage_engine::run::Report;
+use sage_engine::serve::Cell;
 use sage_engine::{AttemptOutcome, Engine};
 
 use crate::city::principal;

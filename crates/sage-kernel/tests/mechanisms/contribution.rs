@@ -253,7 +253,8 @@ fn tables_count_up_to_the_contribution_of_every_unit() {
             let count = session.histogram(lane, keys, noise, key).expect("covered")[0];
             let pair = session.pairs(lane, keys, range(), Rounding::Nearest, noise, keyed).expect("covered")[0];
             let rows = pair.above + pair.below;
-            for (found, expected) in [(count, expected as f64), (rows, expected as f64), (pair.above - pair.below, sum)] {
+            for (found, expected) in [(count, expected as f64), (rows, expected as f64), (pair.above - pair.below, sum)]
+            {
                 assert!((found - expected).abs() < off, "{lane:?} {records}: {found} {expected}");
             }
         }

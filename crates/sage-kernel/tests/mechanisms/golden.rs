@@ -114,5 +114,4 @@ fn units_of_one_record_release_the_recorded_bits() {
 }
 
 /// Recorded before units of several records were counted.
-const RECORDED: [u64; 4] =
-    [0x4eb0_4ede_43e8_eb5a, 0x08ea_bcea_8931_1b43, 0xe659_2e98_52a8_b93d, 0xb015_016e_05f9_98c9];
+const RECORDED: [u64; 4] = [0x4eb0_4ede_43e8_eb5a, 0x08ea_bcea_8931_1b43, 0xe659_2e98_52a8_b93d, 0xb015_016e_05f9_98c9];

@@ -107,8 +107,15 @@ impl Encoded {
 
     /// No rows yet, each with `width` auxiliary numbers.
     pub(super) const fn beside(layout: Layout, width_beside: usize) -> Self {
-        let (numbers, indices, labels, beside) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-        Self { layout, numbers, indices, labels, width_beside, beside, ends: None }
+        Self {
+            layout,
+            numbers: Vec::new(),
+            indices: Vec::new(),
+            labels: Vec::new(),
+            width_beside,
+            beside: Vec::new(),
+            ends: None,
+        }
     }
 
     /// Ends a unit with the last record, if it has records.

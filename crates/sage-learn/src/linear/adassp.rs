@@ -8,8 +8,8 @@
 use sage_kernel::accountant::{AccountantError, Certified};
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{
-    BlockPart, Contribution, Lane, Mechanism, MomentBounds, Moments, OneHotBounds, Permit, Rows, Session,
-    SessionError, Sigma, Summary, SummaryTag,
+    BlockPart, Contribution, Lane, Mechanism, MomentBounds, Moments, OneHotBounds, Permit, Rows, Session, SessionError,
+    Sigma, Summary, SummaryTag,
 };
 
 use super::model::LinearModel;
@@ -193,14 +193,22 @@ impl AdaSsp {
     ) -> Result<Option<Summary>, SessionError> {
         let label = self.signed_label();
         match self.one_hot_bounds() {
-            Some(bounds) => permit.summarise_one_hot(part, tag, self.contribution.per_unit(bounds), rows, |row, indices| {
-                copy_indices(&row, indices);
-                label(row.label)
-            }),
-            None => permit.summarise_moments(part, tag, self.contribution.per_unit(self.moment_bounds()), rows, |row, features| {
-                row.fill_features(features);
-                label(row.label)
-            }),
+            Some(bounds) => {
+                permit.summarise_one_hot(part, tag, self.contribution.per_unit(bounds), rows, |row, indices| {
+                    copy_indices(&row, indices);
+                    label(row.label)
+                })
+            }
+            None => permit.summarise_moments(
+                part,
+                tag,
+                self.contribution.per_unit(self.moment_bounds()),
+                rows,
+                |row, features| {
+                    row.fill_features(features);
+                    label(row.label)
+                },
+            ),
         }
     }
 

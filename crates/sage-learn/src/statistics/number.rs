@@ -39,8 +39,7 @@ impl Count {
         counts: impl Fn(R::Row<'_>) -> bool,
     ) -> Result<Estimate, StatisticError> {
         let reach = noise_reach(self.noise, chance / 2.0)? * spread(contribution);
-        let counted =
-            session.histogram(lane, contribution.per_unit(1), self.noise, |row| counts(row).then_some(0))?;
+        let counted = session.histogram(lane, contribution.per_unit(1), self.noise, |row| counts(row).then_some(0))?;
         Ok(Estimate::around(counted.first().copied().unwrap_or(0.0), reach))
     }
 }
@@ -113,7 +112,7 @@ impl Mean {
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, value: impl Fn(R::Row<'_>) -> f64,
     ) -> Result<Estimate, StatisticError> {
         let reach = noise_reach(self.noise, chance / 8.0)?;
-        let pair = pair(session, lane, 1.into(), self.bounds, self.noise, value)?;
+        let pair = pair(session, lane, Contribution::ONE.per_unit(1), self.bounds, self.noise, value)?;
         Ok(mean_of(pair, self.bounds, reach, chance))
     }
 }
@@ -149,8 +148,9 @@ impl Variance {
         let (middle, half) = (low + 0.5 * (high - low), 0.5 * (high - low));
         let distance = |row: R::Row<'_>| present(value(row)).map_or(f64::NAN, |value| value.clamp(low, high) - middle);
         let squares = (0.0, half * half);
-        let first = pair(session, lane, 1.into(), (-half, half), self.noise, distance)?;
-        let second = pair(session, lane, 1.into(), squares, self.noise, |row| distance(row).powi(2))?;
+        let first = pair(session, lane, Contribution::ONE.per_unit(1), (-half, half), self.noise, distance)?;
+        let second =
+            pair(session, lane, Contribution::ONE.per_unit(1), squares, self.noise, |row| distance(row).powi(2))?;
         let first = mean_of(first, (-half, half), reach, chance);
         let second = mean_of(second, squares, reach, chance);
         let most = first.low.abs().max(first.high.abs());

@@ -60,7 +60,8 @@ impl AccuracyCheck {
     }
 
     pub(super) fn judge(&self, right: f64, wrong: f64) -> Verdict {
-        let accepted = accepts_accuracy(right, wrong, self.target.share(), Margin::one_sided(self.noise.into(), self.risk));
+        let accepted =
+            accepts_accuracy(right, wrong, self.target.share(), Margin::one_sided(self.noise.into(), self.risk));
         self.verdict([right, wrong], accepted, estimate)
     }
 

@@ -31,8 +31,7 @@ fn users_who_behave_alike_are_wrongly_accepted_within_the_risk() {
                     let by_record = Pair { above: RECORDS * sum + noise[0], below: RECORDS * right + noise[1] };
                     let [one, two, three] = TAILS.map(|tail| accepts(by_user, mean, margin, tail));
                     let records = TAILS.map(|tail| accepts(by_record, mean, margin, tail));
-                    let exact =
-                        accepts_accuracy(by_record.below, by_record.above, 1.0 - mean, margin);
+                    let exact = accepts_accuracy(by_record.below, by_record.above, 1.0 - mean, margin);
                     [one, two, three, records[0], records[1], records[2], exact]
                 });
                 for (index, &wrong) in counts[..3].iter().enumerate() {

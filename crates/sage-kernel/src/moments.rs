@@ -18,7 +18,7 @@ use crate::session::{Rows, Session, SessionError};
 use crate::table::laplace;
 use crate::vector::{Lattice, check_clip, grid_unit, quantise_vector};
 use sage_numerics::{
-    GAP, OneHotMoments, ROWS_AT_A_TIME, add_product, could_be_moments, least_loss, smallest_eigenvalue, triangle_row,
+    DenseMoments, GAP, OneHotMoments, could_be_moments, least_loss, smallest_eigenvalue, triangle_row,
 };
 
 /// The largest norm of a feature vector, and the largest label, in units of the grid.
@@ -115,7 +115,7 @@ impl PerUnit<MomentBounds> {
         self, rows: &[R], total: &mut [i128], value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> u64 {
         let width = self.bounds.width as usize;
-        let mut products = Products { width: width + 1, pending: Vec::new(), total };
+        let mut products = DenseMoments::new(width + 1, total);
         let (mut features, mut units) = (vec![0.0; width], vec![0i64; width + 1]);
         let size = self.contribution.length(SIZE);
         let label = label_grid(self.bounds.label_size, size);
@@ -125,7 +125,7 @@ impl PerUnit<MomentBounds> {
             quantise_vector(&features, self.bounds.feature_norm, size, &mut units[..width]);
             products.push(&units);
         });
-        products.flush();
+        products.finish();
         count
     }
 }
@@ -391,32 +391,5 @@ impl Moments {
     fn matrix(&self) -> Vec<i128> {
         let width = self.units.width as usize;
         (0..width).flat_map(|row| self.sums[row * (width + 1)..][..width].iter().copied()).collect()
-    }
-}
-
-/// Sums of products of features, computed some rows at a time.
-struct Products<'total> {
-    width: usize,
-    pending: Vec<f64>,
-    total: &'total mut [i128],
-}
-
-impl Products<'_> {
-    fn push(&mut self, units: &[i64]) {
-        self.pending.extend(units.iter().map(|&unit| unit as f64));
-        if self.pending.len() >= self.width * (ROWS_AT_A_TIME / 2) {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        let (width, rows) = (self.width, self.pending.len() / self.width);
-        let mut product = vec![0.0; width * width];
-        add_product(&self.pending, &self.pending, rows, &mut product);
-        for (row, product) in product.chunks_exact(width).enumerate() {
-            let total = self.total[triangle_row(width, row) + row..].iter_mut();
-            total.zip(&product[row..]).for_each(|(total, &product)| *total += product as i128);
-        }
-        self.pending.clear();
     }
 }

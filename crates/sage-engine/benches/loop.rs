@@ -170,7 +170,7 @@ fn bare(engine: &Engine, text: &str, blocks: &[String], turn: usize) {
     let one = network.row_predictor();
     let target = LossTarget::new(0.1, 1.0).expect("a target");
     let check = LossCheck { target, bound: Bound::default(), noise, risk: Risk::new(0.05).expect("a risk") };
-    let miss = |row: sage_learn::encode::Example<'_>| 2.5 * f64::from(one.forward(&row) - row.label);
+    let miss = |row: sage_learn::encode::UnitExamples<'_>| 2.5 * f64::from(one.forward(&row) - row.label);
     check.run(&mut session, |row| miss(row).powi(2)).expect("a verdict");
     engine.release(session.finish(), [turn as u8; 32]).expect("released");
 }

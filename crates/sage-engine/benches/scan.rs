@@ -24,8 +24,8 @@ use sage_engine::read::{
 };
 use sage_kernel::noise::SecureNoise;
 use sage_kernel::{
-    AccessMode, AccessModes, BlockId, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate,
-    Lane, Mechanism, MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, StreamId, TableNoise,
+    AccessMode, AccessModes, BlockId, Blocks, Ceiling, ChargeOutcome, ContextId, Contribution, Cost, Delta, Epsilon,
+    Filter, Gate, Lane, Mechanism, MemoryLog, Permit, Policy, Request, RequestKey, Rows, Rule, StreamId, TableNoise,
 };
 use sage_learn::statistics::GroupBy;
 use tempfile::TempDir;
@@ -88,8 +88,9 @@ fn group_by_mean() {
         let prepared = prepare(&Taxi::schema(), &query).expect("allowed");
         let permit = yard.permit_for(&Cost::new(group.mechanisms()).expect("a cost"));
         let noise = SecureNoise::new().expect("randomness");
-        let sum =
-            |permit: &_, part, rows: &[Batch]| Ok(group.summarise(permit, part, rows, value)?.into_iter().collect());
+        let sum = |permit: &_, part, rows: &[Batch]| {
+            Ok(group.summarise(Contribution::ONE, permit, part, rows, value)?.into_iter().collect())
+        };
         let sums = SummaryPlan { lanes: &Lane::BOTH, sum: &sum, keep: SummaryRetention::Discard };
         let opened = open_summed(permit, noise, &source, &prepared, &Unit::Row, &|batch| batch, &sums);
         let mut session = opened.expect("reads");

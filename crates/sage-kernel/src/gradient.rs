@@ -24,6 +24,8 @@ const PIECE: usize = 1 << 15;
 /// Some of the sampled rows of a step.
 pub struct Sample<'step, R> {
     rows: &'step [(&'step R, usize)],
+    /// The number of sampled sums before this one.
+    step: usize,
 }
 
 impl<R: Rows> Sample<'_, R> {
@@ -32,10 +34,10 @@ impl<R: Rows> Sample<'_, R> {
         self.rows.len()
     }
 
-    /// The row at an index below [`Sample::count`].
+    /// The row at an index below [`Sample::count`]. The records of a row are in front in turn, another one in each step.
     pub fn row(&self, index: usize) -> R::Row<'_> {
         let (batch, row) = self.rows[index];
-        batch.row(row)
+        batch.record(row, self.step % batch.records(row).max(1))
     }
 }
 
@@ -93,10 +95,11 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let lattice = Lattice::new(u128::from(SIZE * SIZE), sigma, u64::from(coordinates))?;
         self.granted_rows(lane)?;
         self.plan(lane)?.take_gaussian(&Mechanism::SampledGaussian { rate, sigma, coordinates, steps: 1 })?;
-        let (mut scratch, threads) = (std::mem::take(&mut self.scratch), self.threads);
+        let (mut scratch, threads, step) = (std::mem::take(&mut self.scratch), self.threads, self.steps);
+        self.steps += 1;
         let rows = self.sample(lane, rate)?;
         scratch.clipped_sums(layers, rows.len(), clip, threads, |some, filled| {
-            backward(&Sample { rows: &rows[some] }, filled);
+            backward(&Sample { rows: &rows[some], step }, filled);
         });
         let unit = clip / (SIZE * SIZE) as f64;
         let noisy = release(&lattice, &scratch.sums, unit, threads, &mut self.noise);

@@ -6,17 +6,19 @@
 //! noise. Each release consumes its own part of the charge.
 //!
 //! Features are dense vectors or one-hot indices. One-hot rows all have the same norm, so they need neither clipping nor
-//! rounding, and counting replaces multiplication.
+//! rounding, and counting replaces multiplication. Where m records of a row count, its moments are the means of those of
+//! m records, taken in turn.
 
 use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
+use crate::contribution::{Contribution, PerUnit};
 use crate::cost::{Mechanism, SCALE};
 use crate::noise::NoiseSource;
-use crate::session::{Rows, Session, SessionError, each_row};
+use crate::session::{Rows, Session, SessionError};
 use crate::table::laplace;
 use crate::vector::{Lattice, check_clip, grid_unit, quantise_vector};
 use sage_numerics::{
-    GAP, OneHotMoments, ROWS_AT_A_TIME, add_product, could_be_moments, least_loss, smallest_eigenvalue, triangle_row,
+    DenseMoments, GAP, OneHotMoments, could_be_moments, least_loss, smallest_eigenvalue, triangle_row,
 };
 
 /// The largest norm of a feature vector, and the largest label, in units of the grid.
@@ -69,6 +71,8 @@ pub(crate) struct Units {
     pub(crate) width: u32,
     /// Grid units per counted unit of a feature: 1 for dense features, the value of a one for one-hot features.
     one: i128,
+    /// The largest norm of a record's features, and its largest label, in units of the grid.
+    size: u64,
     feature: f64,
     label: f64,
 }
@@ -90,60 +94,70 @@ pub struct BestLoss {
     pub rounding: f64,
 }
 
-impl MomentBounds {
+impl PerUnit<MomentBounds> {
     pub(crate) fn units(self) -> Result<Units, SessionError> {
-        check_clip(self.feature_norm)?;
-        check_width(self.width)?;
-        let feature = grid_unit(self.feature_norm, SIZE, self.width as usize);
-        Ok(Units { width: self.width, one: 1, feature, label: label_unit(self.label_size)? })
+        let MomentBounds { width, feature_norm, label_size } = self.bounds;
+        check_clip(feature_norm)?;
+        check_width(width)?;
+        let size = self.contribution.length(SIZE);
+        // The sum over m records in these units is their mean in the caller's.
+        let feature = grid_unit(feature_norm, size, width as usize) / self.contribution.root();
+        Ok(Units { width, one: 1, size, feature, label: label_unit(label_size, self.contribution)? })
     }
 
     pub(crate) fn form(self) -> Vec<u64> {
-        vec![0, u64::from(self.width), self.feature_norm.to_bits(), self.label_size.to_bits()]
+        let MomentBounds { width, feature_norm, label_size } = self.bounds;
+        self.contribution.form(vec![0, u64::from(width), feature_norm.to_bits(), label_size.to_bits()])
     }
 
     /// Adds the moments of the rows to the upper triangle `total`; returns the number of rows.
     pub(crate) fn sum<R: Rows>(
         self, rows: &[R], total: &mut [i128], value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> u64 {
-        let width = self.width as usize;
-        let mut products = Products { width: width + 1, pending: Vec::new(), total };
+        let width = self.bounds.width as usize;
+        let mut products = DenseMoments::new(width + 1, total);
         let (mut features, mut units) = (vec![0.0; width], vec![0i64; width + 1]);
-        let label = label_grid(self.label_size);
-        let count = each_row(rows, |row| {
+        let size = self.contribution.length(SIZE);
+        let label = label_grid(self.bounds.label_size, size);
+        let count = self.contribution.each_turn(rows, |row| {
             features.fill(0.0);
             units[width] = label(value(row, &mut features));
-            quantise_vector(&features, self.feature_norm, SIZE, &mut units[..width]);
+            quantise_vector(&features, self.bounds.feature_norm, size, &mut units[..width]);
             products.push(&units);
         });
-        products.flush();
+        products.finish();
         count
     }
 }
 
-impl OneHotBounds {
+impl PerUnit<OneHotBounds> {
     pub(crate) fn units(self) -> Result<Units, SessionError> {
-        let width = self.columns.saturating_add(1);
+        let OneHotBounds { active, columns, label_size } = self.bounds;
+        let width = columns.saturating_add(1);
         check_width(width)?;
-        if self.active > self.columns {
+        if active > columns {
             return Err(SessionError::Parameter("a row cannot have more active columns than there are columns"));
         }
-        // The norm of a row's features stays within the grid: (active + 1) · one² ≤ SIZE².
-        let one = (SIZE * SIZE / (u64::from(self.active) + 1)).isqrt();
-        Ok(Units { width, one: i128::from(one), feature: 1.0 / one as f64, label: label_unit(self.label_size)? })
+        // The norm of a record's features stays within the grid: (active + 1) · one² ≤ size².
+        let size = self.contribution.length(SIZE);
+        let one = (size * size / (u64::from(active) + 1)).isqrt();
+        let (feature, label) =
+            (1.0 / one as f64 / self.contribution.root(), label_unit(label_size, self.contribution)?);
+        Ok(Units { width, one: i128::from(one), size, feature, label })
     }
 
     pub(crate) fn form(self) -> Vec<u64> {
-        vec![1, u64::from(self.active), u64::from(self.columns), self.label_size.to_bits()]
+        let OneHotBounds { active, columns, label_size } = self.bounds;
+        self.contribution.form(vec![1, u64::from(active), u64::from(columns), label_size.to_bits()])
     }
 
-    /// As [`MomentBounds::sum`].
+    /// As the sum of dense moments.
     pub(crate) fn sum<R: Rows>(
         self, rows: &[R], total: &mut [i128], value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> u64 {
-        let mut sums = OneHotMoments::new(self.active as usize, self.columns as usize, total);
-        let label = label_grid(self.label_size);
-        let count = each_row(rows, |row| sums.push(|indices| label(value(row, indices))));
+        let mut sums = OneHotMoments::new(self.bounds.active as usize, self.bounds.columns as usize, total);
+        let label = label_grid(self.bounds.label_size, self.contribution.length(SIZE));
+        let count = self.contribution.each_turn(rows, |row| sums.push(|indices| label(value(row, indices))));
         sums.finish();
         count
     }
@@ -168,32 +182,34 @@ fn check_width(width: u32) -> Result<(), SessionError> {
     if fits { Ok(()) } else { Err(SessionError::Parameter("moments take from 1 to 4096 features")) }
 }
 
-fn label_unit(label_size: f64) -> Result<f64, SessionError> {
+fn label_unit(label_size: f64, contribution: Contribution) -> Result<f64, SessionError> {
     check_clip(label_size)?;
-    Ok(grid_unit(label_size, SIZE, 1))
+    Ok(grid_unit(label_size, contribution.length(SIZE), 1) / contribution.root())
 }
 
-/// Quantises a label to at most [`SIZE`] units in absolute value, for every bit pattern; NaN is zero.
-fn label_grid(size: f64) -> impl Fn(f64) -> i64 {
-    let scale = 1.0 / grid_unit(size, SIZE, 1);
+/// Quantises a label to at most `length` units in absolute value, for every bit pattern; NaN is zero.
+fn label_grid(size: f64, length: u64) -> impl Fn(f64) -> i64 {
+    let scale = 1.0 / grid_unit(size, length, 1);
     move |label| {
         let units = label.clamp(-size, size) * scale;
         // Rounds to nearest; the cast truncates towards zero and maps NaN to zero.
         let half = if units < 0.0 { -0.5 } else { 0.5 };
-        ((units + half) as i64).clamp(-(SIZE as i64), SIZE as i64)
+        ((units + half) as i64).clamp(-(length as i64), length as i64)
     }
 }
 
 impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// Sums the moments of all rows of a lane with dense features. Costs nothing by itself, because nothing is released.
     ///
-    /// `value` writes the features of a row and returns its label.
+    /// `value` writes the features of a row and returns its label. [`Contribution::per_unit`] makes bounds of which several
+    /// records of a row count; each row is then the mean of that many of its records, taken in turn.
     ///
     /// # Errors
     /// When the lane is not granted or a bound is out of range.
     pub fn moments(
-        &self, lane: Lane, bounds: MomentBounds, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
+        &self, lane: Lane, bounds: impl Into<PerUnit<MomentBounds>>, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Moments, SessionError> {
+        let bounds = bounds.into();
         self.gather_moments(lane, bounds.units()?, &bounds.form(), |rows, total| bounds.sum(rows, total, value))
     }
 
@@ -205,8 +221,9 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// As [`Session::moments`].
     pub fn one_hot_moments(
-        &self, lane: Lane, bounds: OneHotBounds, value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
+        &self, lane: Lane, bounds: impl Into<PerUnit<OneHotBounds>>, value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> Result<Moments, SessionError> {
+        let bounds = bounds.into();
         self.gather_moments(lane, bounds.units()?, &bounds.form(), |rows, total| bounds.sum(rows, total, value))
     }
 
@@ -339,12 +356,13 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         let rest = i128::from(moments.rows) * i128::from(SCALE) - units;
         let in_rows = |units: i128| units as f64 / SCALE as f64;
         let moved = radius * 0.5 * libm::sqrt(width as f64) + radius + 1.5;
+        let size = moments.units.size as f64;
         Ok(BestLoss {
             loss: in_rows(units + noise[0]),
             rest: in_rows(rest + noise[1]),
             bound: scale * label_unit * label_unit,
             gap: GAP + 1.0 / SCALE as f64,
-            rounding: 2.0 * moved / reach,
+            rounding: 2.0 * moved / (radius * size + size),
         })
     }
 
@@ -373,32 +391,5 @@ impl Moments {
     fn matrix(&self) -> Vec<i128> {
         let width = self.units.width as usize;
         (0..width).flat_map(|row| self.sums[row * (width + 1)..][..width].iter().copied()).collect()
-    }
-}
-
-/// Sums of products of features, computed some rows at a time.
-struct Products<'total> {
-    width: usize,
-    pending: Vec<f64>,
-    total: &'total mut [i128],
-}
-
-impl Products<'_> {
-    fn push(&mut self, units: &[i64]) {
-        self.pending.extend(units.iter().map(|&unit| unit as f64));
-        if self.pending.len() >= self.width * (ROWS_AT_A_TIME / 2) {
-            self.flush();
-        }
-    }
-
-    fn flush(&mut self) {
-        let (width, rows) = (self.width, self.pending.len() / self.width);
-        let mut product = vec![0.0; width * width];
-        add_product(&self.pending, &self.pending, rows, &mut product);
-        for (row, product) in product.chunks_exact(width).enumerate() {
-            let total = self.total[triangle_row(width, row) + row..].iter_mut();
-            total.zip(&product[row..]).for_each(|(total, &product)| *total += product as i128);
-        }
-        self.pending.clear();
     }
 }

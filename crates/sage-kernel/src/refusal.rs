@@ -3,7 +3,7 @@
 //! A refusal must never depend on anything but public values: the request, the policy and earlier charges.
 
 use crate::block::{BlockId, Lane};
-use crate::budget::decimal;
+use sage_numerics::decimal;
 use crate::event::GrantId;
 use crate::filter::{Component, PriceError, Rule};
 use crate::message::display;

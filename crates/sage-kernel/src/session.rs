@@ -21,9 +21,10 @@ use crate::summary::{Summary, SummaryTag, distinct};
 /// A batch of rows from the block reader.
 ///
 /// # Guarantee
-/// An implementation guarantees that [`Rows::row`] depends on no other row.
+/// An implementation guarantees that a row is a privacy unit, and that [`Rows::row`], [`Rows::records`] and
+/// [`Rows::record`] depend on no other row.
 pub trait Rows {
-    /// One row.
+    /// One row: a unit, of which one record is in front.
     type Row<'rows>
     where
         Self: 'rows;
@@ -31,8 +32,20 @@ pub trait Rows {
     /// The number of rows. The kernel never reveals it.
     fn count(&self) -> usize;
 
-    /// The row at an index below [`Rows::count`].
+    /// The row at an index below [`Rows::count`], with its first record in front.
     fn row(&self, index: usize) -> Self::Row<'_>;
+
+    /// The number of records of a row.
+    #[inline]
+    fn records(&self, _: usize) -> usize {
+        1
+    }
+
+    /// The row at an index, with the record at an index below [`Rows::records`] in front.
+    #[inline]
+    fn record(&self, index: usize, _: usize) -> Self::Row<'_> {
+        self.row(index)
+    }
 }
 
 /// Why a mechanism did not run. Nothing is released, and the charge stands.
@@ -79,6 +92,8 @@ pub struct Session<R, N = SecureNoise> {
     consumed: bool,
     pub(crate) threads: usize,
     pub(crate) scratch: Scratch,
+    /// The number of sampled sums so far.
+    pub(crate) steps: usize,
 }
 
 impl Permit {
@@ -131,6 +146,7 @@ impl Permit {
             consumed: false,
             threads: 1,
             scratch,
+            steps: 0,
         })
     }
 }
@@ -191,8 +207,13 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
 
 /// Calls a function for every row of the batches and returns the number of rows.
 pub(crate) fn each_row<R: Rows>(batches: &[R], mut visit: impl FnMut(R::Row<'_>)) -> u64 {
+    each_unit(batches, |batch, index| visit(batch.row(index)))
+}
+
+/// As [`each_row`], with the batch and the index of the row.
+pub(crate) fn each_unit<R: Rows>(batches: &[R], mut visit: impl FnMut(&R, usize)) -> u64 {
     for batch in batches {
-        (0..batch.count()).for_each(|index| visit(batch.row(index)));
+        (0..batch.count()).for_each(|index| visit(batch, index));
     }
     batches.iter().map(|batch| batch.count() as u64).sum()
 }

@@ -14,6 +14,7 @@ use sha2::{Digest, Sha256};
 
 use crate::block::{BlockId, Lane, StreamId};
 use crate::codec::MalformedBytes;
+use crate::contribution::{Contribution, PerUnit};
 use crate::cost::SCALE;
 use crate::grant::Permit;
 use crate::moments::{MomentBounds, OneHotBounds, ROWS_LIMIT};
@@ -101,9 +102,10 @@ impl Permit {
     /// # Errors
     /// When the permit does not cover the block or a bound is out of range.
     pub fn summarise_moments<R: Rows>(
-        &self, part: BlockPart, tag: SummaryTag, bounds: MomentBounds, rows: &[R],
+        &self, part: BlockPart, tag: SummaryTag, bounds: impl Into<PerUnit<MomentBounds>>, rows: &[R],
         value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Option<Summary>, SessionError> {
+        let bounds = bounds.into();
         let size = bounds.units()?.triangle();
         self.summary(part, tag, bounds.form(), size, |total| bounds.sum(rows, total, value))
     }
@@ -114,9 +116,10 @@ impl Permit {
     /// # Errors
     /// As [`Permit::summarise_moments`].
     pub fn summarise_one_hot<R: Rows>(
-        &self, part: BlockPart, tag: SummaryTag, bounds: OneHotBounds, rows: &[R],
+        &self, part: BlockPart, tag: SummaryTag, bounds: impl Into<PerUnit<OneHotBounds>>, rows: &[R],
         value: impl Fn(R::Row<'_>, &mut [u32]) -> f64,
     ) -> Result<Option<Summary>, SessionError> {
+        let bounds = bounds.into();
         let size = bounds.units()?.triangle();
         self.summary(part, tag, bounds.form(), size, |total| bounds.sum(rows, total, value))
     }
@@ -126,13 +129,15 @@ impl Permit {
     /// # Errors
     /// As [`Permit::summarise_moments`].
     pub fn summarise_pairs<R: Rows>(
-        &self, part: BlockPart, tag: SummaryTag, keys: u32, (range, rounding): (Range, Rounding), rows: &[R],
-        value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+        &self, part: BlockPart, tag: SummaryTag, keys: impl Into<PerUnit<u32>>, (range, rounding): (Range, Rounding),
+        rows: &[R], value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Option<Summary>, SessionError> {
-        check_keys(keys)?;
-        let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, split_shares(value, range, rounding)));
+        let keys = keys.into();
+        check_keys(keys.bounds)?;
+        let shares =
+            |row: R::Row<'_>, steps| value(row).map(|(key, value)| (key, split_shares(value, range, rounding, steps)));
         let form = pairs_form(keys, range, rounding);
-        self.summary(part, tag, form, 2 * keys as usize, |total| add_shares(rows, total, shares))
+        self.summary(part, tag, form, 2 * keys.bounds as usize, |total| add_shares(rows, keys, total, shares))
     }
 
     /// Counts a block's rows by key, as [`Session::histogram`] does; otherwise as [`Permit::summarise_moments`].
@@ -140,11 +145,14 @@ impl Permit {
     /// # Errors
     /// As [`Permit::summarise_moments`].
     pub fn summarise_histogram<R: Rows>(
-        &self, part: BlockPart, tag: SummaryTag, keys: u32, rows: &[R], key: impl Fn(R::Row<'_>) -> Option<u32>,
+        &self, part: BlockPart, tag: SummaryTag, keys: impl Into<PerUnit<u32>>, rows: &[R],
+        key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Option<Summary>, SessionError> {
-        check_keys(keys)?;
-        let shares = |row: R::Row<'_>| key(row).map(|key| (key, [SCALE]));
-        self.summary(part, tag, histogram_form(keys), keys as usize, |total| add_shares(rows, total, shares))
+        let keys = keys.into();
+        check_keys(keys.bounds)?;
+        let shares = |row: R::Row<'_>, steps| key(row).map(|key| (key, [steps]));
+        let sum = |total: &mut [i128]| add_shares(rows, keys, total, shares);
+        self.summary(part, tag, histogram_form(keys), keys.bounds as usize, sum)
     }
 
     /// The bytes of a summary, authenticated with the key, for a store that is trusted with the rows; `None` unless the
@@ -207,17 +215,20 @@ const DOMAIN: &[u8; 16] = b"sage: summary 2\n";
 /// Whether the sums have the properties of sums of rows that the proofs rely on (`proofs/summary.md`).
 fn could_be_sums(form: &[u64], rows: u64, numbers: &[i64]) -> bool {
     let narrow = |word: u64| u32::try_from(word).unwrap_or(u32::MAX);
+    let moments = if let [0 | 1, ..] = form { 4 } else { usize::MAX };
+    let (form, rest) = form.split_at_checked(moments).unwrap_or((form, &[]));
+    let Some(contribution) = Contribution::from_form(rest) else { return false };
     let units = match *form {
         [0, width, feature_norm, label_size] => {
             let (feature_norm, label_size) = (f64::from_bits(feature_norm), f64::from_bits(label_size));
-            MomentBounds { width: narrow(width), feature_norm, label_size }.units()
+            contribution.per_unit(MomentBounds { width: narrow(width), feature_norm, label_size }).units()
         }
         [1, active, columns, label_size] => {
-            let label_size = f64::from_bits(label_size);
-            OneHotBounds { active: narrow(active), columns: narrow(columns), label_size }.units()
+            let (active, columns, label_size) = (narrow(active), narrow(columns), f64::from_bits(label_size));
+            contribution.per_unit(OneHotBounds { active, columns, label_size }).units()
         }
         [2, keys, ..] => return could_be_table(2, keys, rows, numbers),
-        [3, keys] => return could_be_table(1, keys, rows, numbers),
+        [3, keys] | [3, keys, _] => return could_be_table(1, keys, rows, numbers),
         _ => return false,
     };
     units.is_ok_and(|units| units.could_have(rows, numbers))

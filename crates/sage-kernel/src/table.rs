@@ -2,11 +2,12 @@
 //!
 //! A row's value is clipped to its range, normalised to an integer from 0 to [`SCALE`], and summed twice: its distance
 //! from the lower end and its distance from the upper end. The two add up to [`SCALE`] exactly, so one row changes the
-//! pair by [`SCALE`] in total, and the number of rows is estimated at no extra cost. A mechanism of this module must
-//! never let a row contribute more than [`SCALE`].
+//! pair by [`SCALE`] in total, and the number of rows is estimated at no extra cost. Where m records of a row count, each
+//! has [`SCALE`] / m steps. A mechanism of this module must never let a row contribute more than [`SCALE`].
 
 use crate::block::Lane;
 use crate::budget::{Epsilon, Sigma};
+use crate::contribution::PerUnit;
 use crate::cost::{Mechanism, SCALE};
 use crate::noise::{DiscreteGaussian, DiscreteLaplace, NoiseSource};
 use crate::session::{Rows, Session, SessionError, each_row};
@@ -86,20 +87,25 @@ pub struct Triple {
 const KEYS_LIMIT: u32 = 1 << 24;
 
 impl<R: Rows, N: NoiseSource> Session<R, N> {
-    /// The noisy pair of sums for every key from 0 to `keys` − 1, including keys without rows.
+    /// The noisy pair of sums for every key from 0 to `keys` − 1, including keys without rows. [`Contribution::per_unit`]
+    /// makes keys of which several records of a row count; a record adds one then, and has as much more noise.
     ///
-    /// `value` returns the key and value of a row. A row without a key, or with a key outside the table, does not count.
+    /// `value` returns the key and value of a record. One without a key, or with a key outside the table, does not count.
     ///
     /// # Guarantee
-    /// One release of the noise's mechanism, whatever `value` returns: `proofs/table.md`.
+    /// One release of the noise's mechanism, whatever `value` returns: `proofs/table.md`, `proofs/contribution.md`.
     ///
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
+    ///
+    /// [`Contribution::per_unit`]: crate::Contribution::per_unit
     pub fn pairs(
-        &mut self, lane: Lane, keys: u32, range: Range, rounding: Rounding, noise: TableNoise,
+        &mut self, lane: Lane, keys: impl Into<PerUnit<u32>>, range: Range, rounding: Rounding, noise: TableNoise,
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Pair>, SessionError> {
-        let shares = |row: R::Row<'_>| value(row).map(|(key, value)| (key, split_shares(value, range, rounding)));
+        let keys = keys.into();
+        let shares =
+            |row: R::Row<'_>, steps| value(row).map(|(key, value)| (key, split_shares(value, range, rounding, steps)));
         let sums = self.table(lane, keys, noise, &pairs_form(keys, range, rounding), shares)?.into_iter();
         Ok(sums.map(|[above, below]| Pair { above, below }).collect())
     }
@@ -115,18 +121,19 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         &mut self, lane: Lane, keys: u32, range: Range, rounding: Rounding, noise: TableNoise,
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Triple>, SessionError> {
-        let shares = |row: R::Row<'_>| {
+        let shares = |row: R::Row<'_>, steps| {
             value(row).map(|(key, value)| {
-                let share = quantise(value, range, rounding);
-                let square = (share * share).div_ceil(SCALE);
-                (key, [square, share - square, SCALE - share])
+                let share = quantise(value, range, rounding, steps);
+                let square = (share * share).div_ceil(steps);
+                (key, [square, share - square, steps - share])
             })
         };
-        let sums = self.table(lane, keys, noise, &triples_form(keys, range, rounding), shares)?.into_iter();
+        let sums = self.table(lane, keys.into(), noise, &triples_form(keys, range, rounding), shares)?.into_iter();
         Ok(sums.map(|[squares, rest, below]| Triple { squares, rest, below }).collect())
     }
 
-    /// The noisy number of rows with each key from 0 to `keys` − 1, including keys without rows.
+    /// The noisy number of rows with each key from 0 to `keys` − 1, including keys without rows; of records where several
+    /// of a row count, as in [`Session::pairs`].
     ///
     /// # Guarantee
     /// One release of the noise's mechanism, whatever `key` returns: `proofs/table.md`.
@@ -134,9 +141,11 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
     /// # Errors
     /// When the charge does not cover it or a parameter is out of range.
     pub fn histogram(
-        &mut self, lane: Lane, keys: u32, noise: TableNoise, key: impl Fn(R::Row<'_>) -> Option<u32>,
+        &mut self, lane: Lane, keys: impl Into<PerUnit<u32>>, noise: TableNoise,
+        key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Vec<f64>, SessionError> {
-        let shares = |row: R::Row<'_>| key(row).map(|key| (key, [SCALE]));
+        let keys = keys.into();
+        let shares = |row: R::Row<'_>, steps| key(row).map(|key| (key, [steps]));
         Ok(self.table(lane, keys, noise, &histogram_form(keys), shares)?.into_flattened())
     }
 
@@ -168,20 +177,21 @@ impl<R: Rows, N: NoiseSource> Session<R, N> {
         right += counts.chunks(labels as usize).filter_map(|labels| labels.iter().max()).sum::<u64>();
         let exact = [right, rows - right];
         sums.iter_mut().zip(exact).for_each(|(sum, rows)| *sum += i128::from(rows) * i128::from(SCALE));
-        Ok(sums.map(in_rows))
+        Ok(sums.map(|sum| in_rows(sum, SCALE)))
     }
 
     /// The noisy sums of `NUMBERS` normalised values for every key. The charge is consumed and the noise drawn before any
     /// row is read.
     fn table<const NUMBERS: usize>(
-        &mut self, lane: Lane, keys: u32, noise: TableNoise, form: &[u64],
-        shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
+        &mut self, lane: Lane, keys: PerUnit<u32>, noise: TableNoise, form: &[u64],
+        shares: impl Fn(R::Row<'_>, u64) -> Option<(u32, [u64; NUMBERS])>,
     ) -> Result<Vec<[f64; NUMBERS]>, SessionError> {
-        check_keys(keys)?;
-        let mut sums = vec![[0i128; NUMBERS]; keys as usize];
+        check_keys(keys.bounds)?;
+        let mut sums = vec![[0i128; NUMBERS]; keys.bounds as usize];
         self.draw(lane, noise, sums.as_flattened_mut())?;
-        self.gather(lane, form, sums.as_flattened_mut(), |rows, sums| add_shares(rows, sums, shares))?;
-        Ok(sums.into_iter().map(|sums| sums.map(in_rows)).collect())
+        self.gather(lane, form, sums.as_flattened_mut(), |rows, sums| add_shares(rows, keys, sums, shares))?;
+        let steps = keys.contribution.steps(SCALE);
+        Ok(sums.into_iter().map(|sums| sums.map(|sum| in_rows(sum, steps))).collect())
     }
 
     /// Consumes the charge of one release and draws its noise.
@@ -206,37 +216,40 @@ pub(crate) fn check_keys(keys: u32) -> Result<(), SessionError> {
     if fits { Ok(()) } else { Err(SessionError::Parameter("a table has from 1 to 2^24 keys")) }
 }
 
-pub(crate) fn pairs_form(keys: u32, range: Range, rounding: Rounding) -> Vec<u64> {
-    vec![2, u64::from(keys), range.low.to_bits(), range.high.to_bits(), rounding as u64]
+pub(crate) fn pairs_form(keys: PerUnit<u32>, range: Range, rounding: Rounding) -> Vec<u64> {
+    let bounds = vec![2, u64::from(keys.bounds), range.low.to_bits(), range.high.to_bits(), rounding as u64];
+    keys.contribution.form(bounds)
 }
 
 fn triples_form(keys: u32, range: Range, rounding: Rounding) -> Vec<u64> {
     vec![4, u64::from(keys), range.low.to_bits(), range.high.to_bits(), rounding as u64]
 }
 
-pub(crate) fn histogram_form(keys: u32) -> Vec<u64> {
-    vec![3, u64::from(keys)]
+pub(crate) fn histogram_form(keys: PerUnit<u32>) -> Vec<u64> {
+    keys.contribution.form(vec![3, u64::from(keys.bounds)])
 }
 
-/// Adds the normalised values of every row that has a key of the table; returns the number of rows.
+/// Adds the normalised values of the records that have a key of the table; returns the number of rows. `shares` gets the
+/// number of steps of a record, which its values add up to.
 pub(crate) fn add_shares<R: Rows, const NUMBERS: usize>(
-    rows: &[R], sums: &mut [i128], shares: impl Fn(R::Row<'_>) -> Option<(u32, [u64; NUMBERS])>,
+    rows: &[R], keys: PerUnit<u32>, sums: &mut [i128],
+    shares: impl Fn(R::Row<'_>, u64) -> Option<(u32, [u64; NUMBERS])>,
 ) -> u64 {
     let (sums, _) = sums.as_chunks_mut::<NUMBERS>();
-    each_row(rows, |row| {
-        if let Some((key, shares)) = shares(row)
-            && let Some(sums) = sums.get_mut(key as usize)
-        {
-            sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += i128::from(share));
-        }
+    let steps = keys.contribution.steps(SCALE);
+    keys.contribution.each_record(rows, |row| {
+        let Some((key, shares)) = shares(row, steps) else { return false };
+        let Some(sums) = sums.get_mut(key as usize) else { return false };
+        sums.iter_mut().zip(shares).for_each(|(sum, share)| *sum += i128::from(share));
+        true
     })
 }
 
-/// The normalised distances of a value from the lower and from the upper end; they add up to [`SCALE`].
+/// The normalised distances of a value from the lower and from the upper end; they add up to `steps`.
 #[inline]
-pub(crate) fn split_shares(value: f64, range: Range, rounding: Rounding) -> [u64; 2] {
-    let share = quantise(value, range, rounding);
-    [share, SCALE - share]
+pub(crate) fn split_shares(value: f64, range: Range, rounding: Rounding, steps: u64) -> [u64; 2] {
+    let share = quantise(value, range, rounding, steps);
+    [share, steps - share]
 }
 
 /// The zero-concentrated loss ρ = 1 / (2σ²) of one release with this noise multiplier, rounded up.
@@ -246,19 +259,19 @@ fn zcdp_loss(sigma: Sigma) -> Result<Epsilon, SessionError> {
     u64::try_from(units).ok().and_then(Epsilon::from_units).ok_or(SessionError::NotCovered)
 }
 
-/// The normalised value: a value as an integer fraction of its range, in units of 1 / [`SCALE`].
+/// The normalised value: a value as an integer fraction of its range, in units of 1 / `steps`.
 ///
 /// # Guarantee
-/// From 0 to [`SCALE`] for every bit pattern.
+/// From 0 to `steps` for every bit pattern.
 #[inline]
-pub(crate) fn quantise(value: f64, range: Range, rounding: Rounding) -> u64 {
+pub(crate) fn quantise(value: f64, range: Range, rounding: Rounding, steps: u64) -> u64 {
     if value.is_nan() {
         return match rounding {
             Rounding::Nearest => 0,
-            Rounding::Up => SCALE,
+            Rounding::Up => steps,
         };
     }
-    let share = (value.clamp(range.low, range.high) - range.low) / (range.high - range.low) * SCALE as f64;
+    let share = (value.clamp(range.low, range.high) - range.low) / (range.high - range.low) * steps as f64;
     // Non-negative and small, so the fractional part is exact, and this is a round or ceil without a function call.
     let whole = share as u64;
     let cut = share - whole as f64;
@@ -266,11 +279,11 @@ pub(crate) fn quantise(value: f64, range: Range, rounding: Rounding) -> u64 {
         Rounding::Nearest => cut >= 0.5,
         Rounding::Up => cut > 0.0,
     };
-    (whole + u64::from(up)).min(SCALE)
+    (whole + u64::from(up)).min(steps)
 }
 
-fn in_rows(units: i128) -> f64 {
-    units as f64 / SCALE as f64
+fn in_rows(units: i128, steps: u64) -> f64 {
+    units as f64 / steps as f64
 }
 
 /// Discrete Laplace noise for a privacy loss of ε where one row changes the sums by `sensitivity` in L1.

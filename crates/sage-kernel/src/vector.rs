@@ -236,6 +236,45 @@ mod tests {
         assert!(made > 5_000, "{made}");
     }
 
+    /// Both ways of moving sums onto the lattice equal exact integers, for lengths up to 2^58 and every noise multiplier.
+    #[test]
+    fn both_widths_of_sums_equal_exact_integers() {
+        use crate::noise::SeededNoise;
+        let mut word = words(6);
+        let mut tried = 0;
+        for length in (20..=58).map(|bits| 1u128 << bits) {
+            for sigma in [1e6, 1e8, 1e9, 3.7e10, 7e13, 1e15, 4e15] {
+                let sigma = Sigma::from_units(sigma as u64).expect("σ");
+                let Ok(lattice) = Lattice::new(length, sigma, 3) else { continue };
+                tried += 1;
+                let mut sums: Vec<i64> = (0..64).map(|_| word() as i64 >> (word() % 64)).collect();
+                sums.extend([0, 1, -1, length as i64, -(length as i64), 1 << 42, -(1 << 42), (1 << 42) + 1]);
+                let onto = |sum: i64| (IBig::from(sum) * IBig::from(lattice.multiplier)) >> lattice.shift as usize;
+                // All together, and the small ones alone, which take the faster way.
+                sums.sort_unstable_by_key(|sum| sum.unsigned_abs());
+                let small = sums.partition_point(|sum| sum.unsigned_abs() <= 1 << 42);
+                for sums in [&sums[..], &sums[..small], &sums[..small / 2]] {
+                    let mut drawn = vec![0; sums.len()];
+                    RoundedGaussian::new().fill(&mut SeededNoise::new(5), &mut drawn).expect("noise");
+                    let mut out = vec![0.0; sums.len()];
+                    lattice.release_sums(sums, &mut SeededNoise::new(5), 1.0, &mut out).expect("noise");
+                    for ((&sum, drawn), out) in sums.iter().zip(drawn).zip(out) {
+                        assert_eq!(
+                            IBig::from(lattice.to_lattice(i128::from(sum))),
+                            onto(sum),
+                            "{length} {sigma} {sum}"
+                        );
+                        if onto(sum) < IBig::from(1i64 << 62) && onto(sum) > -IBig::from(1i64 << 62) {
+                            let exact = i128::try_from(onto(sum)).expect("62 bits") + i128::from(drawn);
+                            assert_eq!(out, (exact as f64 * lattice.unit()) as f32, "{length} {sigma} {sum}");
+                        }
+                    }
+                }
+            }
+        }
+        assert!(tried > 150, "{tried}");
+    }
+
     /// On the lattice, the difference of two sums grows by at most one lattice unit.
     #[test]
     fn moving_onto_the_lattice_adds_one_at_most() {

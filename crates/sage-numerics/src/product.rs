@@ -7,6 +7,7 @@
 use pulp::{Simd, WithSimd};
 
 use crate::arch::dispatch;
+use crate::one_hot::triangle_row;
 
 /// The most rows per call: this many products of two integers of at most 2^20 add up to at most 2^53.
 pub const ROWS_AT_A_TIME: usize = 1 << 13;
@@ -84,6 +85,48 @@ fn pack_left(left: &[f64], rows: usize, height: usize) -> Vec<f64> {
         }
     }
     packed
+}
+
+/// Adds the products of all pairs of entries of rows to an upper triangle, some rows at a time.
+///
+/// # Guarantee
+/// Exact if every entry has a magnitude of at most 2^20.
+pub struct DenseMoments<'total> {
+    width: usize,
+    pending: Vec<f64>,
+    total: &'total mut [i128],
+}
+
+impl<'total> DenseMoments<'total> {
+    /// Creates sums for rows of this width.
+    pub const fn new(width: usize, total: &'total mut [i128]) -> Self {
+        Self { width, pending: Vec::new(), total }
+    }
+
+    /// Adds a row.
+    #[inline]
+    pub fn push(&mut self, units: &[i64]) {
+        self.pending.extend(units.iter().map(|&unit| unit as f64));
+        if self.pending.len() >= self.width * (ROWS_AT_A_TIME / 2) {
+            self.flush();
+        }
+    }
+
+    /// Adds the rows that were pushed last.
+    pub fn finish(mut self) {
+        self.flush();
+    }
+
+    fn flush(&mut self) {
+        let (width, rows) = (self.width, self.pending.len() / self.width);
+        let mut product = vec![0.0; width * width];
+        add_product(&self.pending, &self.pending, rows, &mut product);
+        for (row, product) in product.chunks_exact(width).enumerate() {
+            let total = self.total[triangle_row(width, row) + row..].iter_mut();
+            total.zip(&product[row..]).for_each(|(total, &product)| *total += product as i128);
+        }
+        self.pending.clear();
+    }
 }
 
 #[cfg(test)]

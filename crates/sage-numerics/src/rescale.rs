@@ -74,17 +74,18 @@ impl WithSimd for Apply<'_> {
             // With m = h 2^20 + l, the result is the floor of (n h + n l / 2^20) / 2^(k - 20). The inner quotient may be
             // rounded down as well, because n h is an integer.
             let (high, low) = (multiplier >> HALF, multiplier & ((1 << HALF) - 1));
+            // The sum has 63 bits and a sign, so a longer shift gives the same as one by 63.
+            let rest = (shift - HALF).min(63);
             let most = numbers.iter().fold(0, |most, number| number.wrapping_abs().max(most));
             if rescaler.stays_below(most) {
                 for ((out, &number), &added) in all {
-                    let scaled =
-                        number.wrapping_mul(high).wrapping_add(number.wrapping_mul(low) >> HALF) >> (shift - HALF);
+                    let scaled = number.wrapping_mul(high).wrapping_add(number.wrapping_mul(low) >> HALF) >> rest;
                     *out = (integer_to_double(scaled.wrapping_add(i64::from(added))) * rescaler.unit) as f32;
                 }
                 return;
             }
             for ((out, &number), &added) in all {
-                let scaled = number.wrapping_mul(high).wrapping_add(number.wrapping_mul(low) >> HALF) >> (shift - HALF);
+                let scaled = number.wrapping_mul(high).wrapping_add(number.wrapping_mul(low) >> HALF) >> rest;
                 *out = rescaler.to_single(scaled, added);
             }
             return;
@@ -115,10 +116,12 @@ mod tests {
         numbers.sort_unstable_by_key(|number| number.unsigned_abs());
         for (multiplier, shift) in
             [(1, 0), (1, 20), (3, 21), ((1 << 40) - 1, 20), ((1 << 40) - 1, 62), (0x9e_3779_b97f, 42)]
+                .into_iter()
+                .chain([63, 64, 83, 84, 85, 100].map(|shift| ((1 << 40) - 1, shift)))
         {
             for limit in [1 << 10, 1 << 42, 1 << 50, i64::MAX] {
-                let limit =
-                    limit.min(i64::try_from((1i128 << 62 << shift) / i128::from(multiplier)).unwrap_or(i64::MAX));
+                let limit = limit
+                    .min(i64::try_from((1i128 << 62 << shift.min(64)) / i128::from(multiplier)).unwrap_or(i64::MAX));
                 // All at once, where the largest integer selects the code path, and in smaller chunks.
                 for size in [numbers.len(), 64, 1] {
                     let rescaler = Rescaler { limit, multiplier, shift, unit: 1.0 };

@@ -5,7 +5,7 @@
 //! 1/L of the census's ε on both lanes. With a horizon of one step there is one level, and the nodes are the sizes of
 //! the blocks. In a stream of users the units are users. Units must be counted by the kernel's histogram only.
 
-use sage_kernel::{AccessMode, Cost, Epsilon, Lane, Mechanism, TableNoise};
+use sage_kernel::{AccessMode, Contribution, Cost, Epsilon, Lane, Mechanism, TableNoise};
 use sage_learn::count::{Node, Tree, laplace_sum_quantile};
 use sage_learn::statistics::Histogram;
 
@@ -118,7 +118,7 @@ impl Engine {
         let query = Query { filter: None, columns: Vec::new() };
         let histogram = Histogram { keys: 1, noise: TableNoise::Laplace(share) };
         let sum = |permit: &_, part, rows: &[Batch]| {
-            Ok(histogram.summarise(permit, part, rows, |_| Some(0))?.into_iter().collect())
+            Ok(histogram.summarise(Contribution::ONE, permit, part, rows, |_| Some(0))?.into_iter().collect())
         };
         let sums = (&Lane::BOTH[..], &sum as &SummaryFunction<'_, Batch>);
         let mut session = self.open_summed(outcome?, &query, "census", &|batch| batch, sums)?;

@@ -4,6 +4,7 @@
 //! is rescaled. The value of a group mean is kept beside the row: it is known for rows of the stream, but not at
 //! prediction.
 
+use sage_kernel::Contribution;
 use sage_learn::encode::{
     Categories, Encoding, Field, FieldKind, Join, Key, KeyKind, Label as EncodedLabel, LabelKind, Mean, Scale, Span,
     Stated,
@@ -26,9 +27,15 @@ pub struct Inputs {
     columns: Vec<GraphColumn>,
     sources: Vec<GraphFeature>,
     label: Option<(f64, f64)>,
+    contribution: Contribution,
 }
 
 impl Inputs {
+    /// The most records of a privacy unit that count.
+    pub const fn contribution(&self) -> Contribution {
+        self.contribution
+    }
+
     /// The row encoding, before group means are fitted.
     pub const fn encoding(&self) -> &Encoding {
         &self.encoding
@@ -70,7 +77,8 @@ pub(super) fn plan_inputs(
     let sources = columns[..served].iter().map(source).collect::<Result<Vec<_>, PlanRefusal>>()?;
     let encoding = Encoding::new(Stated { fields, label }).map_err(PlanRefusal::Encoding)?;
     let declared = graph_columns(file);
-    let inputs = Inputs { encoding, columns: declared, sources, label: bounds };
+    let contribution = file.unit.contribution();
+    let inputs = Inputs { encoding, columns: declared, sources, label: bounds, contribution };
     // Whether the graph can represent the inputs does not depend on the values of a table.
     let mut fitted = inputs.encoding.clone();
     for (name, _, join) in inputs.encoding.joins().filter(|(.., join)| join.table.is_empty()) {

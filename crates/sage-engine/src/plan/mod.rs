@@ -38,6 +38,8 @@ pub use refusal::PlanRefusal;
 pub use terms::Terms;
 pub use training::TrainingBudget;
 
+use sage_kernel::Contribution;
+
 use crate::metrics::RejectionTest;
 use crate::pipeline::{Bounds, Keys, Pipeline, Statistic, Train};
 use crate::read::{self, Expression, Query};
@@ -51,6 +53,7 @@ pub struct Recipe {
     inputs: Option<Inputs>,
     own: Option<OwnCode>,
     tested: Option<TestLabel>,
+    contribution: Contribution,
 }
 
 /// A released table of group means, as used by a feature.
@@ -123,7 +126,7 @@ impl Recipe {
         };
         read::prepare(&file.row_schema(), &query).map_err(PlanRefusal::Query)?;
         types::check_types(&pipeline, file, tables)?;
-        Ok(Self { pipeline, query, inputs, own, tested })
+        Ok(Self { pipeline, query, inputs, own, tested, contribution: file.unit.contribution() })
     }
 
     /// The pipeline.
@@ -134,6 +137,11 @@ impl Recipe {
     /// The columns that are read from each row.
     pub const fn query(&self) -> &Query {
         &self.query
+    }
+
+    /// The most records of a privacy unit that count.
+    pub const fn contribution(&self) -> Contribution {
+        self.contribution
     }
 
     /// The inputs of a built-in learner.

@@ -137,9 +137,12 @@ pub fn open_encoded<N: NoiseSource>(
     permit.open(noise, |permit| read(permit, source, prepared, unit, encode))
 }
 
-/// Encodes the rows of a batch that the encoding accepts. A unit of several records is represented by its first.
+/// Encodes the records of a batch that the encoding accepts. A unit without such a record is left out.
 pub fn encode_batch(batch: &Batch, encoding: &Encoding) -> Encoded {
-    encoding.encode((0..batch.count()).map(|index| batch.row(index).record()))
+    if batch.is_of_records() {
+        return encoding.encode((0..batch.count()).map(|index| batch.row(index).record()));
+    }
+    encoding.encode_units((0..batch.count()).map(|index| batch.row(index).records()))
 }
 
 /// What one lane of one block contributes to the session.

@@ -67,6 +67,16 @@ impl Batch {
 }
 
 impl Batch {
+    /// Whether every record is a unit.
+    pub(super) const fn is_of_records(&self) -> bool {
+        self.ends.is_none()
+    }
+
+    /// All records, each as the front of its row.
+    pub(crate) fn all_records(&self) -> impl Iterator<Item = Row<'_>> {
+        (0..self.length).flat_map(|index| self.row(index).in_turn())
+    }
+
     /// The records as an Arrow batch, for code that was charged for seeing them; `None` if the number of names differs
     /// from the number of columns.
     pub(crate) fn records(&self, names: &[String]) -> Option<RecordBatch> {
@@ -105,24 +115,37 @@ impl Rows for Batch {
     #[inline]
     fn row(&self, index: usize) -> Row<'_> {
         match &self.ends {
-            None => Row { batch: self, first: index, end: index + 1 },
+            None => Row { batch: self, first: index, end: index + 1, front: index },
             Some(ends) => {
                 let first = if index == 0 { 0 } else { ends[index - 1] };
-                Row { batch: self, first, end: ends[index] }
+                Row { batch: self, first, end: ends[index], front: first }
             }
         }
+    }
+
+    #[inline]
+    fn records(&self, index: usize) -> usize {
+        let row = self.row(index);
+        row.end - row.first
+    }
+
+    #[inline]
+    fn record(&self, index: usize, record: usize) -> Row<'_> {
+        let row = self.row(index);
+        Row { front: row.first + record, ..row }
     }
 }
 
 /// A row of the session: one privacy unit, which is a record or the records of a user.
 ///
-/// The values of a row are those of its first record. A user's records are in random order, so the first is a random
-/// one.
+/// The values of a row are those of the record in front, which is the first unless the kernel takes the records in turn. A
+/// user's records are in random order, so the first is a random one.
 #[derive(Clone, Copy)]
 pub struct Row<'rows> {
     batch: &'rows Batch,
     first: usize,
     end: usize,
+    front: usize,
 }
 
 impl<'rows> Row<'rows> {
@@ -131,31 +154,41 @@ impl<'rows> Row<'rows> {
         (self.first..self.end).map(move |index| Record { batch: self.batch, index })
     }
 
-    /// The first record.
-    #[inline]
-    pub const fn record(self) -> Record<'rows> {
-        Record { batch: self.batch, index: self.first }
+    /// The row with each of its records in front.
+    pub fn in_turn(self) -> impl Iterator<Item = Self> {
+        (self.first..self.end).map(move |front| Self { front, ..self })
     }
 
-    /// The first record's number in this column, as [`Record::number`].
+    /// How many of the unit's records are before the one in front.
+    pub const fn position(self) -> usize {
+        self.front - self.first
+    }
+
+    /// The record in front.
+    #[inline]
+    pub const fn record(self) -> Record<'rows> {
+        Record { batch: self.batch, index: self.front }
+    }
+
+    /// The number in this column, as [`Record::number`].
     #[inline]
     pub fn number(self, column: usize) -> Option<f64> {
         self.record().number(column)
     }
 
-    /// The first record's integer in this column, as [`Record::integer`].
+    /// The integer in this column, as [`Record::integer`].
     #[inline]
     pub fn integer(self, column: usize) -> Option<i64> {
         self.record().integer(column)
     }
 
-    /// The first record's boolean in this column, as [`Record::boolean`].
+    /// The boolean in this column, as [`Record::boolean`].
     #[inline]
     pub fn boolean(self, column: usize) -> Option<bool> {
         self.record().boolean(column)
     }
 
-    /// The first record's text in this column, as [`Record::text`].
+    /// The text in this column, as [`Record::text`].
     pub fn text(self, column: usize) -> Option<&'rows str> {
         self.record().text(column)
     }

@@ -15,8 +15,8 @@ use super::unit::Unit;
 use crate::blocks::{SummaryCache, SummaryId};
 
 /// Incremented when the same query or encoding gives another result within one version of the program. Since 3, rows
-/// with missing values are left out.
-const ENCODING_VERSION: u64 = 3;
+/// with missing values are left out; since 4, several records of a user count.
+const ENCODING_VERSION: u64 = 4;
 
 /// Summarises the batches of one lane of one block, under a permit that covers it. Each summary covers all batches. An
 /// empty result, if summaries do not fit or are larger than the rows, passes the rows to the session.

@@ -7,6 +7,7 @@ mod model;
 mod observer;
 mod report;
 mod statistic;
+mod unit;
 
 use std::fmt;
 
@@ -22,7 +23,8 @@ pub(crate) use observer::AttemptObserver;
 pub use observer::Stage;
 pub use report::{Interval, Report, Uncertainty};
 pub use statistic::{Line, ReleasedStatistic};
-pub(crate) use statistic::{compute, summarise};
+pub(crate) use statistic::{compute, groups_of_unit, summarise};
+pub(crate) use unit::turns;
 
 /// The result of an attempt.
 pub(crate) struct AttemptResult {

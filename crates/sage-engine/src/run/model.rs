@@ -1,8 +1,8 @@
 //! An attempt at a model: group means, training, validation on the test lane, and the graph.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
-use sage_learn::encode::{Encoded, Example, LabelKind, Layout};
+use sage_kernel::{Contribution, Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
+use sage_learn::encode::{Encoded, Example, LabelKind, Layout, UnitExamples};
 use sage_learn::statistics::{Mean, fit_join};
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{
@@ -10,6 +10,7 @@ use sage_learn::validate::{
     LeastLossCheck, LossCheck, LossTarget, Risk, Verdict,
 };
 
+use super::unit::{mean, mean_loss, turns};
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
 use crate::learners::{BlockSums, FittedModel, Fitting};
@@ -133,26 +134,30 @@ impl Test<'_> {
         let metric = &*self.validate.metric;
         let predict = self.fitted.predictor();
         let width = self.inputs.label().map_or(1.0, |(low, high)| high - low);
+        let range = metric.test().range();
         let loss = |row: &Example<'_>| metric.loss(f64::from(row.label), predict(row), width);
+        let unit_loss = |row: UnitExamples<'_>| mean_loss(row.records().map(|record| Some(loss(&record))), range);
         match (&self.validate.goal, self.constant) {
             (Goal::BetterThan { margin, .. }, Some(BestConstant { prediction, gap })) => {
-                let range = metric.test().range();
                 // A margin at the range would not be a target. Just below it no sums are accepted either.
                 let margin = (margin + gap).min(0.999_999 * range);
                 let target = ComparisonTarget::new(margin, range).map_err(AttemptFailure::because)?;
                 let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
-                let old = |row: &Example<'_>| metric.loss(f64::from(row.label), prediction, width);
+                let old = |row: Example<'_>| Some(metric.loss(f64::from(row.label), prediction, width));
+                let losses = |row: UnitExamples<'_>| Some((unit_loss(row)?, mean_loss(row.records().map(old), range)?));
                 let subject = "the model's mean loss less that of the best constant";
-                check.run_as(subject, session, |row| (loss(&row), old(&row))).map_err(AttemptFailure::because)
+                check.run_as(subject, session, losses).map_err(AttemptFailure::because)
             }
             (Goal::BetterThan { margin, .. }, None) => {
-                let target = ComparisonTarget::new(*margin, metric.test().range()).map_err(AttemptFailure::because)?;
+                let target = ComparisonTarget::new(*margin, range).map_err(AttemptFailure::because)?;
                 let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
-                let old = |row: &Example<'_>| row.beside.last().map_or(0.0, |loss| f64::from(*loss));
-                check.run(session, |row| (loss(&row), old(&row))).map_err(AttemptFailure::because)
+                let old = |row: Example<'_>| Some(row.beside.last().map_or(0.0, |loss| f64::from(*loss)));
+                let losses = |row: UnitExamples<'_>| Some((unit_loss(row)?, mean_loss(row.records().map(old), range)?));
+                check.run(session, losses).map_err(AttemptFailure::because)
             }
             (Goal::Target(target), _) => {
-                test_target(self.validate, *target, noise, risk, session, |row| Some(loss(&row)))
+                let several = self.inputs.contribution() != Contribution::ONE;
+                test_target((self.validate, several), *target, noise, risk, session, unit_loss)
             }
         }
     }
@@ -187,7 +192,9 @@ impl Test<'_> {
         };
         let square = half * half;
         let check = LeastLossCheck::new(target / square, bounds, WEIGHT_NORM, Tail::KullbackLeibler, epsilon, risk);
-        check.map(|check| check.shown_in(square)).map_err(AttemptFailure::because)
+        let contribution = turns(self.inputs.contribution());
+        let check = check.map(|check| check.shown_in(square).with_contribution(contribution));
+        check.map_err(AttemptFailure::because)
     }
 }
 
@@ -196,22 +203,28 @@ fn best_constant<N: NoiseSource>(
     session: &mut Session<Encoded, N>, inputs: &Inputs, validate: &Validate, noise: TableNoise, risk: Risk,
 ) -> Result<BestConstant, AttemptFailure> {
     let width = inputs.label().map_or(1.0, |(low, high)| high - low);
-    let mean = Mean { bounds: (0.0, 1.0), noise };
-    let estimate =
-        mean.run(session, Lane::Train, risk.chance(), |row| f64::from(row.label)).map_err(AttemptFailure::because)?;
+    let label_mean = Mean { bounds: (0.0, 1.0), noise };
+    let label =
+        |row: UnitExamples<'_>| mean(row.records().map(|record| Some(f64::from(record.label)))).unwrap_or(f64::NAN);
+    let estimate = label_mean.run(session, Lane::Train, risk.chance(), label).map_err(AttemptFailure::because)?;
     let best = validate.metric.best_constant(estimate, width);
     best.ok_or_else(|| AttemptFailure("this metric has no best constant".to_owned()))
 }
 
-/// Tests the losses of a session's rows against a target. Rows without a loss are not counted.
+/// Tests the losses of a session's rows against a target, each that of a unit of `several` records. Rows without a loss
+/// are not counted.
 fn test_target<R: Rows, N: NoiseSource>(
-    validate: &Validate, target: f64, noise: TableNoise, risk: Risk, session: &mut Session<R, N>,
+    (validate, several): (&Validate, bool), target: f64, noise: TableNoise, risk: Risk, session: &mut Session<R, N>,
     loss: impl Fn(R::Row<'_>) -> Option<f64>,
 ) -> Result<Verdict, AttemptFailure> {
     let ran = match validate.metric.test() {
         MetricTest::CorrectShare => {
             let target = AccuracyTarget::new(target).map_err(AttemptFailure::because)?;
-            AccuracyCheck { target, noise, risk }.run(session, |row| loss(row).map(|loss| loss == 0.0))
+            let check = AccuracyCheck { target, noise, risk };
+            match several {
+                true => check.run_shares(session, loss),
+                false => check.run(session, |row| loss(row).map(|loss| loss == 0.0)),
+            }
         }
         test => {
             let target = LossTarget::new(target, test.range()).map_err(AttemptFailure::because)?;
@@ -240,8 +253,11 @@ impl ExternalModelTest<'_> {
         let Goal::Target(target) = validate.goal else {
             return Err(AttemptFailure("this test needs a baseline model".to_owned()));
         };
+        let range = validate.metric.test().range();
         let loss = |row: Row<'_>| Some(validate.metric.loss(self.label(row)?, predict(row)?, 1.0));
-        test_target(validate, target, noise, risk, session, loss)
+        let several = self.recipe.contribution() != Contribution::ONE;
+        let unit_loss = |row: Row<'_>| mean_loss(row.in_turn().map(loss), range);
+        test_target((validate, several), target, noise, risk, session, unit_loss)
     }
 
     /// Compares the predictions with those of a baseline, whose loss is a function of the row and its label.
@@ -260,7 +276,12 @@ impl ExternalModelTest<'_> {
             let label = self.label(row)?;
             Some((validate.metric.loss(label, predict(row)?, 1.0), baseline(row, label)))
         };
-        check.run(session, losses).map_err(AttemptFailure::because)
+        // The losses of the records that have both.
+        let new = |row: Row<'_>| losses(row).map(|(new, _)| new);
+        let old = |row: Row<'_>| losses(row).map(|(_, old)| old);
+        let unit_losses =
+            |row: Row<'_>| Some((mean_loss(row.in_turn().map(new), bound)?, mean_loss(row.in_turn().map(old), bound)?));
+        check.run(session, unit_losses).map_err(AttemptFailure::because)
     }
 
     fn test_inputs(&self) -> Result<(&Validate, TableNoise, Risk), AttemptFailure> {

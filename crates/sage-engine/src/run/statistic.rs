@@ -2,18 +2,23 @@
 //!
 //! The released numbers are also what is validated: there is no second pass over the test lane. Counts, sums and
 //! histograms cover all rows and use both lanes. Means, variances and quantiles use the train lane, a random sample.
+//!
+//! Of a unit of several records, counts, sums and histograms count each. A mean counts the unit once, with the mean of its
+//! records, and a table of group means once in every group. Variances and quantiles count its first record.
 
 use std::collections::BTreeMap;
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{BlockPart, Epsilon, Lane, Pair, Permit, Session, Summary, SummaryTag, TableNoise};
+use sage_kernel::{BlockPart, Contribution, Epsilon, Lane, Pair, Permit, Session, Summary, SummaryTag, TableNoise};
+use sage_learn::encode::present;
 use sage_learn::statistics::{Count, Estimate, Group, GroupBy, Histogram, StatisticError, Sum, Variance};
 use sage_learn::validate::{Decision, Uncertainty, Verdict};
 use serde::{Deserialize, Serialize};
 
+use super::unit::{mean, turns};
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
-use crate::pipeline::{Goal, Keys, Statistic};
+use crate::pipeline::{Bounds, Goal, Keys, Statistic};
 use crate::plan::{AttemptCost, KEY, Recipe, TrainingNoise, VALUE, key_names, quantile_plan};
 use crate::read::{Batch, Row};
 
@@ -55,7 +60,7 @@ pub(crate) fn compute<N: NoiseSource>(
     let (risk, _) = risks(recipe.pipeline(), attempt)?;
     let chance = risk.chance();
     let (value, key) = value_and_key_columns(recipe);
-    let run = StatisticRun { noise, chance, value, key };
+    let run = StatisticRun { noise, chance, value, key, contribution: recipe.contribution() };
     let Computation { lines, sums, sampling } =
         run.compute(&mut session, statistic).map_err(AttemptFailure::because)?;
     let target = match recipe.pipeline().validate.as_ref().map(|validate| &validate.goal) {
@@ -76,22 +81,29 @@ pub(crate) fn summarise(
 ) -> Result<Vec<Summary>, StatisticError> {
     let (value, key) = value_and_key_columns(recipe);
     let noise = TableNoise::Laplace(Epsilon::ZERO);
+    let contribution = recipe.contribution();
     // NaN and infinities are missing values: a summary leaves out what the session would leave out.
     let number = |row: Row<'_>| row.number(value).unwrap_or(f64::NAN);
     let sums = match statistic {
-        Statistic::Sum { bounds, .. } | Statistic::Mean { bounds, .. } => {
+        Statistic::Sum { bounds, .. } => {
             let all = GroupBy { keys: 1, bounds: (bounds.low(), bounds.high()), noise };
-            all.summarise(permit, part, rows, |row| Some((0, number(row))))?
+            all.summarise(contribution, permit, part, rows, |row| Some((0, number(row))))?
+        }
+        Statistic::Mean { bounds, .. } => {
+            let all = GroupBy { keys: 1, bounds: (bounds.low(), bounds.high()), noise };
+            all.summarise(Contribution::ONE, permit, part, rows, |row| Some((0, unit_mean(row, value, *bounds)?)))?
         }
         Statistic::GroupMean { keys, bounds, .. } => {
             let index = KeyIndex::new(keys);
             let groups = GroupBy { keys: keys.count(), bounds: (bounds.low(), bounds.high()), noise };
-            groups.summarise(permit, part, rows, |row| Some((index.find(row, key)?, number(row))))?
+            let entry = |row: Row<'_>| group_mean(row, &index, (key, value), *bounds);
+            groups.summarise(groups_of_unit(contribution, keys), permit, part, rows, entry)?
         }
-        Statistic::Count => Histogram { keys: 1, noise }.summarise(permit, part, rows, |_| Some(0))?,
+        Statistic::Count => Histogram { keys: 1, noise }.summarise(contribution, permit, part, rows, |_| Some(0))?,
         Statistic::Histogram { keys, .. } => {
             let index = KeyIndex::new(keys);
-            Histogram { keys: keys.count(), noise }.summarise(permit, part, rows, |row| index.find(row, key))?
+            let histogram = Histogram { keys: keys.count(), noise };
+            histogram.summarise(contribution, permit, part, rows, |row| index.find(row, key))?
         }
         Statistic::Variance { .. } | Statistic::Quantile { .. } => None,
     };
@@ -111,6 +123,7 @@ struct StatisticRun {
     chance: f64,
     value: usize,
     key: usize,
+    contribution: Contribution,
 }
 
 /// The lines of a statistic, and how precise they are.
@@ -138,14 +151,17 @@ impl StatisticRun {
         match statistic {
             Statistic::Mean { bounds, .. } => {
                 let all = GroupBy { keys: 1, bounds: (bounds.low(), bounds.high()), noise: self.noise };
-                let groups = self.groups(session, all, |_| Some(0))?;
+                let value = |row: Row<'_>| Some((0, unit_mean(row, self.value, *bounds)?));
+                let groups = all.run(session, Lane::Train, self.chance, value)?;
                 let lines = groups.iter().map(|group| to_line(None, group.interval)).collect();
                 Ok(Computation::of_means(lines, &all, &groups, self.chance))
             }
             Statistic::GroupMean { keys, bounds, .. } => {
                 let index = KeyIndex::new(keys);
                 let by_key = GroupBy { keys: keys.count(), bounds: (bounds.low(), bounds.high()), noise: self.noise };
-                let groups = self.groups(session, by_key, |row| index.find(row, self.key))?;
+                let entry = |row: Row<'_>| group_mean(row, &index, (self.key, self.value), *bounds);
+                let contribution = groups_of_unit(self.contribution, keys);
+                let groups = by_key.run_records(contribution, session, Lane::Train, self.chance, entry)?;
                 let shown = |group: &Group| Estimate {
                     value: group.interval.value.filter(|_| !group.too_few),
                     ..group.interval
@@ -162,22 +178,17 @@ impl StatisticRun {
         }
     }
 
-    fn groups<N: NoiseSource>(
-        &self, session: &mut Session<Batch, N>, group_by: GroupBy, key: impl Fn(Row<'_>) -> Option<u32>,
-    ) -> Computed<Vec<Group>> {
-        let number = |row: Row<'_>| row.number(self.value).unwrap_or(f64::NAN);
-        group_by.run(session, Lane::Train, self.chance, |row| Some((key(row)?, number(row))))
-    }
-
     fn lines<N: NoiseSource>(&self, session: &mut Session<Batch, N>, statistic: &Statistic) -> Computed<Vec<Line>> {
-        let (noise, chance) = (self.noise, self.chance);
+        let (noise, chance, contribution) = (self.noise, self.chance, self.contribution);
         let number = |row: Row<'_>| row.number(self.value).unwrap_or(f64::NAN);
         match statistic {
             Statistic::Mean { .. } | Statistic::GroupMean { .. } => Ok(Vec::new()),
-            Statistic::Count => sum_lanes(|lane| Count { noise }.run(session, lane, 0.5 * chance, |_| true)),
+            Statistic::Count => {
+                sum_lanes(|lane| Count { noise }.run_records(contribution, session, lane, 0.5 * chance, |_| true))
+            }
             Statistic::Sum { bounds, .. } => {
                 let sum = Sum { bounds: (bounds.low(), bounds.high()), noise };
-                sum_lanes(|lane| sum.run(session, lane, 0.5 * chance, number))
+                sum_lanes(|lane| sum.run_records(contribution, session, lane, 0.5 * chance, number))
             }
             Statistic::Variance { bounds, .. } => {
                 let variance = Variance { bounds: (bounds.low(), bounds.high()), noise };
@@ -205,13 +216,44 @@ impl StatisticRun {
         let mut reach = 0.0;
         for lane in Lane::BOTH {
             let key = |row: Row<'_>| index.find(row, self.key);
-            let (counted, off) = histogram.run(session, lane, 0.5 * self.chance, key)?;
+            let (counted, off) = histogram.run_records(self.contribution, session, lane, 0.5 * self.chance, key)?;
             counts.iter_mut().zip(counted).for_each(|(all, some)| *all += some);
             reach += off;
         }
         let around = |value: f64| Estimate { value: Some(value), low: value - reach, high: value + reach };
         Ok(key_names(keys).into_iter().zip(counts).map(|(key, count)| to_line(Some(key), around(count))).collect())
     }
+}
+
+/// The mean of a unit's values, each clipped to the bounds; `None` if all are missing.
+fn unit_mean(row: Row<'_>, column: usize, bounds: Bounds) -> Option<f64> {
+    mean(row.in_turn().map(|record| clipped(record, column, bounds)))
+}
+
+fn clipped(record: Row<'_>, column: usize, bounds: Bounds) -> Option<f64> {
+    record.number(column).and_then(present).map(|value| value.clamp(bounds.low(), bounds.high()))
+}
+
+/// The number of groups to which a unit adds.
+pub(crate) fn groups_of_unit(contribution: Contribution, keys: &Keys) -> Contribution {
+    Contribution::new(keys.count()).map_or(turns(contribution), |keys| turns(contribution).min(keys))
+}
+
+/// The mean of a unit's values in the group of the record in front, if it is the unit's first record of this group with a
+/// value: so a unit adds to each of its groups once.
+fn group_mean(row: Row<'_>, index: &KeyIndex<'_>, (key, value): (usize, usize), bounds: Bounds) -> Option<(u32, f64)> {
+    let most = turns(Contribution::LIMIT).records() as usize;
+    let group = index.find(row, key)?;
+    clipped(row, value, bounds)?;
+    let of_group = |record: Row<'_>| {
+        let own = index.find(record, key) == Some(group);
+        own.then(|| clipped(record, value, bounds)).flatten()
+    };
+    let repeated = row.in_turn().take(row.position()).any(|record| of_group(record).is_some());
+    if repeated || row.position() >= most {
+        return None;
+    }
+    Some((group, mean(row.in_turn().take(most).map(of_group))?))
 }
 
 /// The sum of a statistic over both lanes.

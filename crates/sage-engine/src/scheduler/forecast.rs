@@ -6,10 +6,11 @@
 
 use std::num::NonZeroU32;
 
-use sage_kernel::{Filter, Pair, Rate};
+use sage_kernel::{Contribution, Filter, Pair, Rate};
 use sage_learn::forecast::{
     MeanForecast, ReleasedTest, RowsPerBlock, Setting, TestForecast, TestSetting, half_width_of_sum,
 };
+use sage_learn::statistics::spread;
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{Margin, Noise};
 
@@ -19,7 +20,7 @@ use crate::api::{Engine, EngineError};
 use crate::catalog::{AttemptEnd, AttemptRecord, Catalog, Run, Stream};
 use crate::pipeline::{Goal, Pipeline, Statistic, TestBound, Train, Validate};
 use crate::plan::{Recipe, Terms, tested_noise};
-use crate::run::{Report, accept_risk};
+use crate::run::{Report, accept_risk, groups_of_unit};
 use crate::scheduler::available::rows_of;
 
 /// The forecast of the next attempt of a run.
@@ -111,7 +112,9 @@ impl RunForecast {
         let known = catalog.stream(&pipeline.stream)?;
         let released = released_sums(catalog, pipeline, terms);
         let kind = match &pipeline.train {
-            Train::Statistic(statistic) => of_statistic(statistic, validate, &released, &noise)?,
+            Train::Statistic(statistic) => {
+                of_statistic((statistic, recipe.contribution()), validate, &released, &noise)?
+            }
             _ => {
                 let first = Setting { rows: 1.0, noise: noise.deviation(terms.first_cost) };
                 let declared = || declared_test_rows(pipeline, known);
@@ -261,11 +264,12 @@ fn declared_test_rows(pipeline: &Pipeline, known: &Stream) -> Option<RowsPerBloc
 }
 
 fn of_statistic(
-    statistic: &Statistic, validate: &Validate, released: &[ReleasedSums<'_>], noise: &NoiseScale,
+    (statistic, contribution): (&Statistic, Contribution), validate: &Validate, released: &[ReleasedSums<'_>],
+    noise: &NoiseScale,
 ) -> Option<Kind> {
     let Goal::Target(target) = validate.goal else { return None };
-    let sums = |multiple: f64, parts: f64| Kind::Sums { multiple, target, parts };
-    let (bounds, keys) = match statistic {
+    let sums = |multiple: f64, parts: f64| Kind::Sums { multiple: multiple * spread(contribution), target, parts };
+    let (bounds, keys, spread) = match statistic {
         Statistic::Count => return Some(sums(half_width_of_sum(1.0, (0.0, 1.0)), 4.0)),
         Statistic::Sum { bounds, .. } => {
             return Some(sums(half_width_of_sum(1.0, (bounds.low(), bounds.high())), 8.0));
@@ -273,8 +277,8 @@ fn of_statistic(
         Statistic::Histogram { keys, .. } => {
             return Some(sums(half_width_of_sum(1.0, (0.0, 1.0)), 4.0 * f64::from(keys.count())));
         }
-        Statistic::Mean { bounds, .. } => (bounds, NonZeroU32::MIN.get()),
-        Statistic::GroupMean { bounds, keys, .. } => (bounds, keys.count()),
+        Statistic::Mean { bounds, .. } => (bounds, NonZeroU32::MIN.get(), 1.0),
+        Statistic::GroupMean { bounds, keys, .. } => (bounds, keys.count(), spread(groups_of_unit(contribution, keys))),
         Statistic::Variance { .. } | Statistic::Quantile { .. } => return None,
     };
     // The attempt with the most precise sums per block.
@@ -283,7 +287,7 @@ fn of_statistic(
     let pair = |[above, below]: &[f64; 2]| Pair { above: above / best.blocks, below: below / best.blocks };
     let means = MeanForecast {
         groups: best.sums.iter().map(pair).collect(),
-        deviation: precision(&best),
+        deviation: precision(&best) * spread,
         width: bounds.high() - bounds.low(),
         target,
     };

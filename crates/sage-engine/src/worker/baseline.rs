@@ -80,14 +80,10 @@ impl Baseline {
     /// Encodes the rows of a batch that the encoding accepts, with the baseline's loss for each.
     pub(crate) fn beside(&self, batch: &Batch, inputs: &Inputs) -> Encoded {
         let encoded = read::encode_batch(batch, inputs.encoding());
-        let taken: Vec<usize> =
-            (0..batch.count()).filter(|&index| inputs.encoding().takes(&batch.row(index).record())).collect();
-        let losses: Vec<f32> = self
-            .predictions(batch, &taken)
-            .into_iter()
-            .enumerate()
-            .map(|(index, predicted)| self.loss(encoded.row(index).label, predicted))
-            .collect();
+        let taken: Vec<Row<'_>> = batch.all_records().filter(|row| inputs.encoding().takes(&row.record())).collect();
+        let labels = encoded.all_records().map(|record| record.label);
+        let predicted = self.predictions(&taken);
+        let losses: Vec<f32> = labels.zip(predicted).map(|(label, predicted)| self.loss(label, predicted)).collect();
         encoded.with_beside(&losses).unwrap_or_else(|| read::encode_batch(batch, inputs.encoding()))
     }
 
@@ -103,9 +99,9 @@ impl Baseline {
     /// Predictions for the given rows in the label's own units; NaN for a row that the model rejects. They are computed
     /// row by row: if one rejected row removed the whole batch, it would change the sum of losses by more than is
     /// charged.
-    fn predictions(&self, batch: &Batch, taken: &[usize]) -> Vec<f32> {
+    fn predictions(&self, taken: &[Row<'_>]) -> Vec<f32> {
         let columns = self.predictor.columns();
-        let rows: Vec<Vec<Cell>> = taken.iter().map(|&index| cells(columns, batch.row(index), self.first)).collect();
+        let rows: Vec<Vec<Cell>> = taken.iter().map(|&row| cells(columns, row, self.first)).collect();
         self.predictor.each(&rows)
     }
 

@@ -225,8 +225,9 @@ pub(crate) fn context(policy: &Policy, name: Option<&str>) -> Result<ContextId, 
 /// The privacy unit of one record in a session.
 fn unit_of(file: &stream::StreamFile) -> Unit {
     match (&file.unit, &file.user) {
-        (stream::Unit::User { contribution }, Some(column)) => {
-            let most = std::num::NonZeroUsize::new(*contribution as usize).unwrap_or(std::num::NonZeroUsize::MIN);
+        (unit @ stream::Unit::User { .. }, Some(column)) => {
+            let most = unit.contribution().records() as usize;
+            let most = std::num::NonZeroUsize::new(most).unwrap_or(std::num::NonZeroUsize::MIN);
             Unit::User { column: column.clone(), most }
         }
         _ => Unit::Row,

@@ -91,7 +91,7 @@ pub(crate) const USERS: &str = r#"
 name = "people"
 unit = "user"
 user = "who"
-contribution = 2
+contribution = 3
 time = "at"
 blocks = { time = "1d" }
 test_share = 0.3

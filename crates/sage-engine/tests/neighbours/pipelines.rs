@@ -288,11 +288,20 @@ pub(crate) fn pipelines_on_neighbours_look_alike() {
     }
 }
 
-/// A user more, with all of their rows.
+/// A user more, with all of their rows: more than count, extremes, and some alike.
 pub(crate) fn a_stream_of_users_looks_alike() {
-    let bob = "1000000,2026-11-01T00:00:00Z,1,9\n1000000,2026-11-01T23:00:00Z,0,0\n";
-    let sides = neighbours(USERS, "who,at,y,m\n", &rows::of_users(400), bob);
-    for (index, statistic) in ["count\"", "mean\"\nof = \"y\"\nbounds = [0, 1]"].into_iter().enumerate() {
+    let record = |hour: u32, rest: &str| format!("1000000,2026-11-01T{hour:02}:00:00Z,{rest}\n");
+    let bob = record(0, "1,9") + &record(23, "0,0") + &record(23, "0,0").repeat(3) + &record(7, "1,0");
+    let sides = neighbours(USERS, "who,at,y,m\n", &rows::of_users(400), &bob);
+    let bounded = "of = \"y\"\nbounds = [0, 1]";
+    let statistics = [
+        "count\"".to_owned(),
+        format!("mean\"\n{bounded}"),
+        format!("sum\"\n{bounded}"),
+        "histogram\"\nby = \"m\"\nkeys = 10".to_owned(),
+        format!("group_mean\"\n{bounded}\nby = \"m\"\nkeys = 10"),
+    ];
+    for (index, statistic) in statistics.into_iter().enumerate() {
         let text = format!(
             "{}[budget]\nepsilon0 = \"1\"\n[train]\nkind = \"statistic\"\nstatistic = \"{statistic}\n",
             head(&format!("s{index}"), "who > 7")

@@ -12,7 +12,9 @@ use sage_engine::read::{
     open, open_summed, prepare, tag,
 };
 use sage_kernel::noise::SeededNoise;
-use sage_kernel::{AccessMode, Cost, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, SummaryKey, TableNoise};
+use sage_kernel::{
+    AccessMode, Contribution, Cost, Epsilon, Lane, Permit, Rule, Session, Sigma, Summary, SummaryKey, TableNoise,
+};
 use sage_learn::encode::{
     Categories, Encoded, Encoding, Field, FieldKind, Key, KeyKind, Label, LabelKind, Scale, Span, Stated,
 };
@@ -326,7 +328,7 @@ fn a_table_from_cached_summaries_equals_that_from_rows() {
     let tag = tag(&prepared, &query, &Unit::Row, "means by group");
     let keeping = SummaryCacheAccess { sums: &kept, key: &secret(5), tag, gone: &|_| false };
     let sum = |permit: &Permit, part: (sage_kernel::BlockPart, _), rows: &[Batch]| {
-        Ok(group.summarise(permit, part, rows, value)?.into_iter().collect::<Vec<Summary>>())
+        Ok(group.summarise(Contribution::ONE, permit, part, rows, value)?.into_iter().collect::<Vec<Summary>>())
     };
     let permit = |fixture: &mut Fixture, blocks| fixture.permit_at("1", blocks, &[Lane::Train], AccessMode::Enforced);
     let source = fixture.source();

@@ -9,7 +9,7 @@ use sage_engine::read::{
     Batch, ReadError, Row, SummaryFunction, SummaryPlan, SummaryRetention, Unit, open, open_summed, prepare,
 };
 use sage_kernel::noise::SecureNoise;
-use sage_kernel::{AccessMode, Epsilon, Lane, SessionError, TableNoise};
+use sage_kernel::{AccessMode, Contribution, Epsilon, Lane, SessionError, TableNoise};
 use sage_learn::statistics::{GroupBy, StatisticError};
 
 /// An ε so large that one row would be visible: the noise exceeds 0.05 rows with probability e^-50.
@@ -83,7 +83,7 @@ fn summaries_give_the_results_of_rows() {
                     let mut from_rows = open(permit, noise(), &source, &prepared, &unit).expect("reads");
                     let permit = fixture.permit_at(LARGE_EPSILON, blocks, &[lane], AccessMode::Enforced);
                     let sum = |permit: &_, part, rows: &[Batch]| {
-                        Ok(group.summarise(permit, part, rows, value)?.into_iter().collect())
+                        Ok(group.summarise(Contribution::ONE, permit, part, rows, value)?.into_iter().collect())
                     };
                     let opened = open_summed(permit, noise(), &source, &prepared, &unit, &same, &once(&sum));
                     let mut from_sums = opened.expect("reads");
@@ -112,7 +112,9 @@ fn summaries_serve_their_computation_only() {
     let group = GroupBy { keys: 5, bounds: (0.0, 1.0), noise };
     let prepared = prepare(&schema(), &query(None, &["number", "value"])).expect("allowed");
     let source = fixture.source();
-    let sum = |permit: &_, part, rows: &[Batch]| Ok(group.summarise(permit, part, rows, value)?.into_iter().collect());
+    let sum = |permit: &_, part, rows: &[Batch]| {
+        Ok(group.summarise(Contribution::ONE, permit, part, rows, value)?.into_iter().collect())
+    };
     for other in [GroupBy { keys: 4, ..group }, GroupBy { bounds: (0.0, 2.0), ..group }] {
         let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], AccessMode::Enforced);
         let random = SecureNoise::new().expect("randomness");
@@ -127,7 +129,9 @@ fn summaries_serve_their_computation_only() {
     assert!(session.into_attested().is_err());
     // A summary function that fails makes the read fail.
     let wrong = GroupBy { keys: 0, ..group };
-    let sum = |permit: &_, part, rows: &[Batch]| Ok(wrong.summarise(permit, part, rows, value)?.into_iter().collect());
+    let sum = |permit: &_, part, rows: &[Batch]| {
+        Ok(wrong.summarise(Contribution::ONE, permit, part, rows, value)?.into_iter().collect())
+    };
     let permit = fixture.permit_at(LARGE_EPSILON, (0, 1), &[Lane::Train], AccessMode::Enforced);
     let random = SecureNoise::new().expect("randomness");
     let opened = open_summed(permit, random, &source, &prepared, &Unit::Row, &same, &once(&sum));

@@ -18,3 +18,4 @@ mod static_checks;
 mod still;
 mod teams;
 mod turns;
+mod users;

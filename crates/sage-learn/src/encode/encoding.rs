@@ -335,6 +335,18 @@ impl Encoding {
         encoded
     }
 
+    /// As [`Encoding::encode`], for units of several records. Units that it takes no record of are left out.
+    pub fn encode_units<R: Source>(&self, units: impl Iterator<Item = impl Iterator<Item = R>>) -> Encoded {
+        let mut encoded = Encoded::beside(self.layout, self.besides().count());
+        // Even without units, rows are units.
+        encoded.end_unit();
+        for unit in units {
+            unit.for_each(|record| self.push(&record, &mut encoded));
+            encoded.end_unit();
+        }
+        encoded
+    }
+
     fn push(&self, row: &impl Source, encoded: &mut Encoded) {
         if !self.takes(row) {
             return;

@@ -17,5 +17,5 @@ pub use encoding::{Encoding, EncodingError, Field, FieldKind, Join, Label, Label
 pub use hash::{INTEGER_SEED, hash, integer_index, text_index};
 pub use hash::{PRIME, hash_key, hash_with};
 pub use key::{Categories, Key, KeyKind};
-pub use rows::{Encoded, Example, Layout};
+pub use rows::{Encoded, Example, Layout, UnitExamples};
 pub use scale::{Scale, Span, present};

@@ -4,6 +4,8 @@
 //! categorical field has its own range of one-hot indices and exactly one of them in every row, so a row's indices are
 //! distinct and ascending by construction.
 
+use std::ops::{Deref, Range};
+
 use sage_kernel::Rows;
 
 /// The layout of an encoded row.
@@ -33,6 +35,8 @@ pub struct Encoded {
     /// How many auxiliary numbers a row has.
     width_beside: usize,
     beside: Vec<f32>,
+    /// The end of each unit's records; `None` if every record is a unit.
+    ends: Option<Vec<usize>>,
 }
 
 impl Encoded {
@@ -45,11 +49,24 @@ impl Encoded {
     pub fn from_parts(layout: Layout, numbers: Vec<f32>, indices: Vec<u32>, labels: Vec<f32>) -> Option<Self> {
         let rows = labels.len();
         let fits = numbers.len() == rows * layout.numbers as usize && indices.len() == rows * layout.active as usize;
-        fits.then_some(Self { layout, numbers, indices, labels, width_beside: 0, beside: Vec::new() })
+        fits.then_some(Self { layout, numbers, indices, labels, width_beside: 0, beside: Vec::new(), ends: None })
+    }
+
+    /// The same records as units that end at these indices; `None` unless every unit has a record and every record a unit.
+    pub fn with_units(self, ends: Vec<usize>) -> Option<Self> {
+        let starts = [0].into_iter().chain(ends.iter().copied());
+        let whole = ends.last().copied().unwrap_or(0) == self.labels.len();
+        let fits = whole && starts.zip(&ends).all(|(start, &end)| start < end);
+        fits.then_some(Self { ends: Some(ends), ..self })
+    }
+
+    /// All records, in the order of their units.
+    pub fn all_records(&self) -> impl Iterator<Item = Example<'_>> {
+        (0..self.labels.len()).map(|index| self.example(index))
     }
 
     /// The same rows with one more auxiliary number each, after the existing ones; `None` if there is not one for each
-    /// row.
+    /// record.
     pub fn with_beside(mut self, column: &[f32]) -> Option<Self> {
         if column.len() != self.labels.len() {
             return None;
@@ -90,7 +107,44 @@ impl Encoded {
 
     /// No rows yet, each with `width` auxiliary numbers.
     pub(super) const fn beside(layout: Layout, width_beside: usize) -> Self {
-        Self { layout, numbers: Vec::new(), indices: Vec::new(), labels: Vec::new(), width_beside, beside: Vec::new() }
+        Self {
+            layout,
+            numbers: Vec::new(),
+            indices: Vec::new(),
+            labels: Vec::new(),
+            width_beside,
+            beside: Vec::new(),
+            ends: None,
+        }
+    }
+
+    /// Ends a unit with the last record, if it has records.
+    pub(super) fn end_unit(&mut self) {
+        let end = self.labels.len();
+        let ends = self.ends.get_or_insert_default();
+        if ends.last().copied().unwrap_or(0) < end {
+            ends.push(end);
+        }
+    }
+
+    #[inline]
+    fn example(&self, index: usize) -> Example<'_> {
+        let (numbers, active) = (self.layout.numbers as usize, self.layout.active as usize);
+        Example {
+            numbers: &self.numbers[index * numbers..][..numbers],
+            indices: &self.indices[index * active..][..active],
+            label: self.labels[index],
+            beside: if self.width_beside == 0 { &[] } else { self.beside_of(index) },
+        }
+    }
+
+    /// The indices of a unit's records.
+    #[inline]
+    fn range(&self, unit: usize) -> Range<usize> {
+        match &self.ends {
+            None => unit..unit + 1,
+            Some(ends) => (if unit == 0 { 0 } else { ends[unit - 1] })..ends[unit],
+        }
     }
 
     pub(super) const fn parts_mut(&mut self) -> Parts<'_> {
@@ -111,7 +165,7 @@ pub(super) struct Parts<'rows> {
     pub(super) beside: &'rows mut Vec<f32>,
 }
 
-/// One encoded row.
+/// One encoded record.
 #[derive(Clone, Copy)]
 pub struct Example<'rows> {
     /// Its numbers.
@@ -141,22 +195,50 @@ impl Example<'_> {
     }
 }
 
+/// A row of a session: the encoded records of one privacy unit. It stands for the one of them that is in front.
+#[derive(Clone, Copy)]
+pub struct UnitExamples<'rows> {
+    front: Example<'rows>,
+    batch: &'rows Encoded,
+    unit: usize,
+}
+
+impl<'rows> UnitExamples<'rows> {
+    /// The records of the unit; there is at least one.
+    pub fn records(self) -> impl Iterator<Item = Example<'rows>> {
+        self.batch.range(self.unit).map(|index| self.batch.example(index))
+    }
+}
+
+impl<'rows> Deref for UnitExamples<'rows> {
+    type Target = Example<'rows>;
+
+    #[inline]
+    fn deref(&self) -> &Example<'rows> {
+        &self.front
+    }
+}
+
 impl Rows for Encoded {
-    type Row<'rows> = Example<'rows>;
+    type Row<'rows> = UnitExamples<'rows>;
 
     #[inline]
     fn count(&self) -> usize {
-        self.labels.len()
+        self.ends.as_ref().map_or(self.labels.len(), Vec::len)
     }
 
     #[inline]
-    fn row(&self, index: usize) -> Example<'_> {
-        let (numbers, active) = (self.layout.numbers as usize, self.layout.active as usize);
-        Example {
-            numbers: &self.numbers[index * numbers..][..numbers],
-            indices: &self.indices[index * active..][..active],
-            label: self.labels[index],
-            beside: if self.width_beside == 0 { &[] } else { self.beside_of(index) },
-        }
+    fn row(&self, index: usize) -> UnitExamples<'_> {
+        self.record(index, 0)
+    }
+
+    #[inline]
+    fn records(&self, index: usize) -> usize {
+        self.range(index).len()
+    }
+
+    #[inline]
+    fn record(&self, index: usize, record: usize) -> UnitExamples<'_> {
+        UnitExamples { front: self.example(self.range(index).start + record), batch: self, unit: index }
     }
 }

@@ -8,8 +8,8 @@
 use sage_kernel::accountant::{AccountantError, Certified};
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{
-    BlockPart, Lane, Mechanism, MomentBounds, Moments, OneHotBounds, Permit, Rows, Session, SessionError, Sigma,
-    Summary, SummaryTag,
+    BlockPart, Contribution, Lane, Mechanism, MomentBounds, Moments, OneHotBounds, Permit, Rows, Session, SessionError,
+    Sigma, Summary, SummaryTag,
 };
 
 use super::model::LinearModel;
@@ -100,6 +100,7 @@ pub struct AdaSsp {
     ridge: Ridge,
     /// The largest norm of the weights, for unscaled features and labels from −1 to 1.
     weight_norm: f64,
+    contribution: Contribution,
 }
 
 impl AdaSsp {
@@ -112,9 +113,9 @@ impl AdaSsp {
         let feature_norm = libm::sqrt(f64::from(layout.numbers) + f64::from(layout.active) + 1.0);
         let half = 0.5 * (label.1 - label.0);
         let fine = label.0.is_finite() && half.is_finite() && half > 0.0;
-        let weight_norm = f64::INFINITY;
+        let (weight_norm, contribution) = (f64::INFINITY, Contribution::ONE);
         if fine {
-            Ok(Self { layout, label, feature_norm, sigma, ridge, weight_norm })
+            Ok(Self { layout, label, feature_norm, sigma, ridge, weight_norm, contribution })
         } else {
             Err(LinearError::Bounds)
         }
@@ -144,6 +145,12 @@ impl AdaSsp {
         self.layout.inputs() + 1
     }
 
+    /// Counts so many records of a privacy unit: each unit is the mean of them.
+    #[must_use]
+    pub fn with_contribution(self, contribution: Contribution) -> Self {
+        Self { contribution, ..self }
+    }
+
     /// What a lane is charged for one fit.
     pub fn mechanisms(&self) -> Vec<Mechanism> {
         let width = self.width();
@@ -165,11 +172,11 @@ impl AdaSsp {
     ) -> Result<LinearModel, LinearError> {
         let label = self.signed_label();
         let moments = match self.one_hot_bounds() {
-            Some(bounds) => session.one_hot_moments(lane, bounds, |row, indices| {
+            Some(bounds) => session.one_hot_moments(lane, self.contribution.per_unit(bounds), |row, indices| {
                 copy_indices(&row, indices);
                 label(row.label)
             })?,
-            None => session.moments(lane, self.moment_bounds(), |row, features| {
+            None => session.moments(lane, self.contribution.per_unit(self.moment_bounds()), |row, features| {
                 row.fill_features(features);
                 label(row.label)
             })?,
@@ -186,14 +193,22 @@ impl AdaSsp {
     ) -> Result<Option<Summary>, SessionError> {
         let label = self.signed_label();
         match self.one_hot_bounds() {
-            Some(bounds) => permit.summarise_one_hot(part, tag, bounds, rows, |row, indices| {
-                copy_indices(&row, indices);
-                label(row.label)
-            }),
-            None => permit.summarise_moments(part, tag, self.moment_bounds(), rows, |row, features| {
-                row.fill_features(features);
-                label(row.label)
-            }),
+            Some(bounds) => {
+                permit.summarise_one_hot(part, tag, self.contribution.per_unit(bounds), rows, |row, indices| {
+                    copy_indices(&row, indices);
+                    label(row.label)
+                })
+            }
+            None => permit.summarise_moments(
+                part,
+                tag,
+                self.contribution.per_unit(self.moment_bounds()),
+                rows,
+                |row, features| {
+                    row.fill_features(features);
+                    label(row.label)
+                },
+            ),
         }
     }
 

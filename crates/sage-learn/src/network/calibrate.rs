@@ -40,7 +40,7 @@ impl LabelMoments {
         session: &mut Session<Encoded, N>, lane: Lane, noise: TableNoise,
     ) -> Result<Self, SessionError> {
         let range = Range::new(0.0, 1.0).ok_or(SessionError::Parameter("the range of labels"))?;
-        let label = |row: crate::encode::Example<'_>| Some((0, f64::from(row.label)));
+        let label = |row: crate::encode::UnitExamples<'_>| Some((0, f64::from(row.label)));
         let sums = session.triples(lane, 1, range, Rounding::Nearest, noise, label)?;
         let sums = sums.first().copied().ok_or(SessionError::Parameter("a table has a key"))?;
         Ok(Self::from_sums(sums.squares, sums.rest, sums.below, table_deviation(noise)))
@@ -84,7 +84,7 @@ pub fn calibrate<N: NoiseSource>(
 ) -> Result<Network, SessionError> {
     let range = Range::new(0.0, 1.0).ok_or(SessionError::Parameter("the range of labels"))?;
     let predictor = network.row_predictor();
-    let bin = |row: crate::encode::Example<'_>| {
+    let bin = |row: crate::encode::UnitExamples<'_>| {
         let share = ((f64::from(predictor.output(&row)) - scale.centre) / scale.reach + SPAN) / (2.0 * SPAN);
         let key = (share * f64::from(BINS)).clamp(0.0, f64::from(BINS - 1)) as u32;
         Some((key, f64::from(row.label)))

@@ -166,7 +166,7 @@ impl<'net> PackedNetwork<'net> {
 
     /// Computes the gradient factors that a step of the kernel needs.
     pub(super) fn backward(&self, sample: &Sample<'_, Encoded>, filled: &mut [LayerRows]) {
-        let examples: Vec<Example<'_>> = (0..sample.count()).map(|index| sample.row(index)).collect();
+        let examples: Vec<Example<'_>> = (0..sample.count()).map(|index| *sample.row(index)).collect();
         let mut blocks: Vec<Block<'_>> = filled.iter_mut().map(Block::whole).collect();
         let mut spare = vec![0.0; examples.len() * self.layers[0].shape.numeric as usize];
         self.block(&examples, &mut blocks, &mut spare);

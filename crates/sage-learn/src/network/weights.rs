@@ -121,7 +121,8 @@ impl Network {
         let mut buffers = Buffers::new(self, ROWS);
         let mut predicted = vec![0.0; rows.count()];
         for (block, predicted) in predicted.chunks_mut(ROWS).enumerate() {
-            let examples: Vec<Example<'_>> = (0..predicted.len()).map(|index| rows.row(block * ROWS + index)).collect();
+            let examples: Vec<Example<'_>> =
+                (0..predicted.len()).map(|index| *rows.row(block * ROWS + index)).collect();
             packed.predict(&mut buffers, &examples, predicted);
         }
         predicted.iter_mut().for_each(|value| *value = self.activate(*value));

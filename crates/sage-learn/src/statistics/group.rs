@@ -1,9 +1,12 @@
 //! Statistics by key: histograms, and counts, sums and means of groups.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{BlockPart, Lane, Mechanism, Pair, Permit, Rounding, Rows, Session, Summary, SummaryTag, TableNoise};
+use sage_kernel::{
+    BlockPart, Contribution, Lane, Mechanism, Pair, Permit, Rounding, Rows, SCALE, Session, Summary, SummaryTag,
+    TableNoise,
+};
 
-use super::interval::{StatisticError, charge_for, noise_reach, range};
+use super::interval::{StatisticError, charge_for, noise_reach, range, spread};
 use super::number::mean_of;
 use crate::encode::present;
 use crate::estimate::Estimate;
@@ -30,8 +33,19 @@ impl Histogram {
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<(Vec<f64>, f64), StatisticError> {
-        let reach = noise_reach(self.noise, chance / (2.0 * f64::from(self.keys.max(1))))?;
-        Ok((session.histogram(lane, self.keys, self.noise, key)?, reach))
+        self.run_records(Contribution::ONE, session, lane, chance, key)
+    }
+
+    /// As [`Histogram::run`], counting up to so many records of every unit.
+    ///
+    /// # Errors
+    /// As [`Histogram::run`].
+    pub fn run_records<R: Rows, N: NoiseSource>(
+        &self, contribution: Contribution, session: &mut Session<R, N>, lane: Lane, chance: f64,
+        key: impl Fn(R::Row<'_>) -> Option<u32>,
+    ) -> Result<(Vec<f64>, f64), StatisticError> {
+        let reach = noise_reach(self.noise, chance / (2.0 * f64::from(self.keys.max(1))))? * spread(contribution);
+        Ok((session.histogram(lane, contribution.per_unit(self.keys), self.noise, key)?, reach))
     }
 
     /// Summarises the rows of a block, to replace them in a session; `None` if the sums overflow.
@@ -39,10 +53,10 @@ impl Histogram {
     /// # Errors
     /// When the permit does not cover the block or a parameter is out of range.
     pub fn summarise<R: Rows>(
-        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[R],
+        &self, contribution: Contribution, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[R],
         key: impl Fn(R::Row<'_>) -> Option<u32>,
     ) -> Result<Option<Summary>, StatisticError> {
-        Ok(permit.summarise_histogram(part, tag, self.keys, rows, key)?)
+        Ok(permit.summarise_histogram(part, tag, contribution.per_unit(self.keys), rows, key)?)
     }
 }
 
@@ -96,11 +110,30 @@ impl GroupBy {
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Vec<Group>, StatisticError> {
-        let chance = chance / f64::from(self.keys.max(1));
-        let (reach, fewest) = (noise_reach(self.noise, chance / 8.0)?, self.fewest()?);
+        self.run_records(Contribution::ONE, session, lane, chance, value)
+    }
+
+    /// As [`GroupBy::run`], where up to so many records of a unit count. The intervals hold if a unit adds to a key once.
+    ///
+    /// # Errors
+    /// As [`GroupBy::run`].
+    pub fn run_records<R: Rows, N: NoiseSource>(
+        &self, contribution: Contribution, session: &mut Session<R, N>, lane: Lane, chance: f64,
+        value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
+    ) -> Result<Vec<Group>, StatisticError> {
+        let (chance, spread) = (chance / f64::from(self.keys.max(1)), spread(contribution));
+        let (reach, fewest) = (noise_reach(self.noise, chance / 8.0)? * spread, self.fewest()? * spread);
         let value = |row: R::Row<'_>| with_value(value(row));
-        let pairs = session.pairs(lane, self.keys, range(self.bounds)?, Rounding::Nearest, self.noise, value)?;
-        Ok(pairs.into_iter().map(|pair| self.group(pair, reach, fewest, chance)).collect())
+        let (keys, range) = (contribution.per_unit(self.keys), range(self.bounds)?);
+        let pairs = session.pairs(lane, keys, range, Rounding::Nearest, self.noise, value)?;
+        // Half a step of one record's grid, less the half step that the mean's interval allows for.
+        let step = 0.5 * (self.bounds.1 - self.bounds.0) / SCALE as f64 * (spread - 1.0);
+        let widened = |mut group: Group| {
+            group.interval.low = (group.interval.low - step).max(self.bounds.0);
+            group.interval.high = (group.interval.high + step).min(self.bounds.1);
+            group
+        };
+        Ok(pairs.into_iter().map(|pair| widened(self.group(pair, reach, fewest, chance))).collect())
     }
 
     /// Summarises the rows of a block, to replace them in a session; `None` if the sums overflow.
@@ -108,11 +141,12 @@ impl GroupBy {
     /// # Errors
     /// When the permit does not cover the block or a parameter is out of range.
     pub fn summarise<R: Rows>(
-        &self, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[R],
+        &self, contribution: Contribution, permit: &Permit, (part, tag): (BlockPart, SummaryTag), rows: &[R],
         value: impl Fn(R::Row<'_>) -> Option<(u32, f64)>,
     ) -> Result<Option<Summary>, StatisticError> {
         let scaling = (range(self.bounds)?, Rounding::Nearest);
-        Ok(permit.summarise_pairs(part, tag, self.keys, scaling, rows, |row| with_value(value(row)))?)
+        let keys = contribution.per_unit(self.keys);
+        Ok(permit.summarise_pairs(part, tag, keys, scaling, rows, |row| with_value(value(row)))?)
     }
 
     /// The released sums behind a group: the share of the bounds above the lower one, and the rest.

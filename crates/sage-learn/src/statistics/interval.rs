@@ -5,7 +5,7 @@
 //! by as much as the noise may have shifted it. All of it is post-processing.
 
 use sage_kernel::accountant::AccountantError;
-use sage_kernel::{Epsilon, Mechanism, Pair, Range, SessionError, TableNoise};
+use sage_kernel::{Contribution, Epsilon, Mechanism, Pair, Range, SCALE, SessionError, TableNoise};
 
 use crate::validate::Noise;
 use crate::validate::decide::{evidence, mean};
@@ -58,6 +58,12 @@ pub fn charge_for(noise: TableNoise) -> Option<Mechanism> {
 /// When the probability or the noise is out of range.
 pub fn noise_reach(noise: TableNoise, beta: f64) -> Result<f64, StatisticError> {
     Ok(Noise::from(noise).certified_reach(beta)?)
+}
+
+/// The factor by which the noise and the rounding of a table are larger, in records, where so many records of a unit
+/// count.
+pub fn spread(contribution: Contribution) -> f64 {
+    SCALE as f64 / contribution.steps(SCALE) as f64
 }
 
 pub(super) fn range((low, high): (f64, f64)) -> Result<Range, StatisticError> {

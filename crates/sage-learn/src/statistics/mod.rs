@@ -13,7 +13,7 @@ mod target;
 pub use crate::estimate::Estimate;
 pub use group::{Group, GroupBy, Histogram};
 pub(crate) use interval::shares as interval_shares;
-pub use interval::{StatisticError, charge_for, noise_reach};
+pub use interval::{StatisticError, charge_for, noise_reach, spread};
 pub use join::fit_join;
 pub use number::{Count, Mean, Sum, Variance};
 pub use quantile::{Located, Quantiles};

@@ -1,9 +1,9 @@
 //! Statistics over all rows: count, sum, mean, variance.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Lane, Mechanism, Pair, Rounding, Rows, SCALE, Session, TableNoise};
+use sage_kernel::{Contribution, Lane, Mechanism, Pair, PerUnit, Rounding, Rows, SCALE, Session, TableNoise};
 
-use super::interval::{StatisticError, charge_for, noise_reach, range, shares};
+use super::interval::{StatisticError, charge_for, noise_reach, range, shares, spread};
 use crate::encode::present;
 use crate::estimate::Estimate;
 
@@ -27,8 +27,19 @@ impl Count {
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, counts: impl Fn(R::Row<'_>) -> bool,
     ) -> Result<Estimate, StatisticError> {
-        let reach = noise_reach(self.noise, chance / 2.0)?;
-        let counted = session.histogram(lane, 1, self.noise, |row| counts(row).then_some(0))?;
+        self.run_records(Contribution::ONE, session, lane, chance, counts)
+    }
+
+    /// As [`Count::run`], counting up to so many records of every unit.
+    ///
+    /// # Errors
+    /// As [`Count::run`].
+    pub fn run_records<R: Rows, N: NoiseSource>(
+        &self, contribution: Contribution, session: &mut Session<R, N>, lane: Lane, chance: f64,
+        counts: impl Fn(R::Row<'_>) -> bool,
+    ) -> Result<Estimate, StatisticError> {
+        let reach = noise_reach(self.noise, chance / 2.0)? * spread(contribution);
+        let counted = session.histogram(lane, contribution.per_unit(1), self.noise, |row| counts(row).then_some(0))?;
         Ok(Estimate::around(counted.first().copied().unwrap_or(0.0), reach))
     }
 }
@@ -56,11 +67,23 @@ impl Sum {
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, value: impl Fn(R::Row<'_>) -> f64,
     ) -> Result<Estimate, StatisticError> {
-        let reach = noise_reach(self.noise, chance / 4.0)?;
+        self.run_records(Contribution::ONE, session, lane, chance, value)
+    }
+
+    /// As [`Sum::run`], adding up to so many records of every unit.
+    ///
+    /// # Errors
+    /// As [`Sum::run`].
+    pub fn run_records<R: Rows, N: NoiseSource>(
+        &self, contribution: Contribution, session: &mut Session<R, N>, lane: Lane, chance: f64,
+        value: impl Fn(R::Row<'_>) -> f64,
+    ) -> Result<Estimate, StatisticError> {
+        let reach = noise_reach(self.noise, chance / 4.0)? * spread(contribution);
         let (low, high) = self.bounds;
-        let pair = pair(session, lane, self.bounds, self.noise, value)?;
-        // Every row may also have been rounded by half a step of its range.
-        let rounding = (high - low) / (2.0 * SCALE as f64) * (pair.above + pair.below + 2.0 * reach).max(0.0);
+        let pair = pair(session, lane, contribution.per_unit(1), self.bounds, self.noise, value)?;
+        // Every record may also have been rounded by half a step of its range.
+        let step = (high - low) / (2.0 * SCALE as f64) * spread(contribution);
+        let rounding = step * (pair.above + pair.below + 2.0 * reach).max(0.0);
         Ok(Estimate::around(high * pair.above + low * pair.below, (high.abs() + low.abs()) * reach + rounding))
     }
 }
@@ -89,7 +112,7 @@ impl Mean {
         &self, session: &mut Session<R, N>, lane: Lane, chance: f64, value: impl Fn(R::Row<'_>) -> f64,
     ) -> Result<Estimate, StatisticError> {
         let reach = noise_reach(self.noise, chance / 8.0)?;
-        let pair = pair(session, lane, self.bounds, self.noise, value)?;
+        let pair = pair(session, lane, Contribution::ONE.per_unit(1), self.bounds, self.noise, value)?;
         Ok(mean_of(pair, self.bounds, reach, chance))
     }
 }
@@ -125,8 +148,9 @@ impl Variance {
         let (middle, half) = (low + 0.5 * (high - low), 0.5 * (high - low));
         let distance = |row: R::Row<'_>| present(value(row)).map_or(f64::NAN, |value| value.clamp(low, high) - middle);
         let squares = (0.0, half * half);
-        let first = pair(session, lane, (-half, half), self.noise, distance)?;
-        let second = pair(session, lane, squares, self.noise, |row| distance(row).powi(2))?;
+        let first = pair(session, lane, Contribution::ONE.per_unit(1), (-half, half), self.noise, distance)?;
+        let second =
+            pair(session, lane, Contribution::ONE.per_unit(1), squares, self.noise, |row| distance(row).powi(2))?;
         let first = mean_of(first, (-half, half), reach, chance);
         let second = mean_of(second, squares, reach, chance);
         let most = first.low.abs().max(first.high.abs());
@@ -140,10 +164,11 @@ impl Variance {
 
 /// The pair of sums over the rows whose value is present.
 fn pair<R: Rows, N: NoiseSource>(
-    session: &mut Session<R, N>, lane: Lane, bounds: (f64, f64), noise: TableNoise, value: impl Fn(R::Row<'_>) -> f64,
+    session: &mut Session<R, N>, lane: Lane, keys: PerUnit<u32>, bounds: (f64, f64), noise: TableNoise,
+    value: impl Fn(R::Row<'_>) -> f64,
 ) -> Result<Pair, StatisticError> {
     let value = |row: R::Row<'_>| present(value(row)).map(|value| (0, value));
-    let pairs = session.pairs(lane, 1, range(bounds)?, Rounding::Nearest, noise, value)?;
+    let pairs = session.pairs(lane, keys, range(bounds)?, Rounding::Nearest, noise, value)?;
     pairs.first().copied().ok_or(StatisticError::Bounds)
 }
 

@@ -8,7 +8,9 @@
 //! minimising, would break the argument.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{BestLoss, Epsilon, Lane, Mechanism, MomentBounds, Moments, Pair, Rows, Session, SessionError};
+use sage_kernel::{
+    BestLoss, Contribution, Epsilon, Lane, Mechanism, MomentBounds, Moments, Pair, Rows, Session, SessionError,
+};
 
 use super::decide::{Tail, lower_limit, mean, rejects};
 use super::help::{percent, short};
@@ -32,6 +34,7 @@ pub struct LeastLossCheck {
     risk: Risk,
     /// The unit of the loss in the verdict.
     shown: f64,
+    contribution: Contribution,
 }
 
 impl LeastLossCheck {
@@ -45,13 +48,20 @@ impl LeastLossCheck {
         let reach = weight_norm * bounds.feature_norm + bounds.label_size;
         let fine = target > 0.0 && target < reach * reach && (reach * reach).is_finite() && weight_norm > 0.0;
         let bad = OutOfRange("the target is above zero and below the largest squared loss of the class");
-        fine.then_some(Self { target, bounds, weight_norm, tail, epsilon, risk, shown: 1.0 }).ok_or(bad)
+        let contribution = Contribution::ONE;
+        fine.then_some(Self { target, bounds, weight_norm, tail, epsilon, risk, shown: 1.0, contribution }).ok_or(bad)
     }
 
     /// Reports losses in the label's own units, where a loss of one is `shown`. Decisions do not change.
     #[must_use]
     pub const fn shown_in(self, shown: f64) -> Self {
         Self { shown, ..self }
+    }
+
+    /// Counts so many records of a privacy unit: the loss of a unit is the mean of theirs.
+    #[must_use]
+    pub const fn with_contribution(self, contribution: Contribution) -> Self {
+        Self { contribution, ..self }
     }
 
     /// The largest change of a prediction, in the label's own units, as one input moves from −1 to 1.
@@ -71,7 +81,7 @@ impl LeastLossCheck {
     pub fn run<R: Rows, N: NoiseSource>(
         &self, session: &mut Session<R, N>, value: impl Fn(R::Row<'_>, &mut [f64]) -> f64,
     ) -> Result<Verdict, SessionError> {
-        let moments = session.moments(Lane::Train, self.bounds, value)?;
+        let moments = session.moments(Lane::Train, self.contribution.per_unit(self.bounds), value)?;
         self.run_on(session, &moments)
     }
 

@@ -4,6 +4,7 @@
 
 #[path = "../support/mod.rs"]
 mod support;
+mod units;
 
 use sage_kernel::{BlockId, BlockPart, Lane, Rows, SessionError, Sigma, SummaryTag};
 use sage_learn::encode::{Encoded, Layout};
@@ -65,7 +66,7 @@ fn plan(layout: Layout, sigma: &str, ridge: Ridge) -> AdaSsp {
 
 /// The root of the mean squared error.
 fn error(model: &LinearModel, rows: &Encoded) -> f64 {
-    let square = |row: sage_learn::encode::Example<'_>| (model.predict(&row) - f64::from(row.label)).powi(2);
+    let square = |row: sage_learn::encode::UnitExamples<'_>| (model.predict(&row) - f64::from(row.label)).powi(2);
     let sum: f64 = (0..rows.count()).map(|index| square(rows.row(index))).sum();
     (sum / rows.count() as f64).sqrt()
 }

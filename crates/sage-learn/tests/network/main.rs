@@ -3,6 +3,7 @@
 
 mod derived;
 mod support;
+mod units;
 
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{Ceiling, Delta, Epsilon, Filter, Lane, LayerShape, Rate, Rule, Session, SessionError, Sigma, Step};
@@ -134,7 +135,7 @@ fn a_step_without_noise_is_the_sum_over_the_rows() {
 fn split(rows: Encoded) -> Vec<Encoded> {
     let layout = rows.layout();
     let one = |index| {
-        let Example { numbers, indices, label, .. } = sage_kernel::Rows::row(&rows, index);
+        let Example { numbers, indices, label, .. } = *sage_kernel::Rows::row(&rows, index);
         Encoded::from_parts(layout, numbers.to_vec(), indices.to_vec(), vec![label]).expect("a row")
     };
     (0..sage_kernel::Rows::count(&rows)).map(one).collect()

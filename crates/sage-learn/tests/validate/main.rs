@@ -12,6 +12,7 @@ mod invariants;
 mod planted;
 mod session;
 mod simulate;
+mod units;
 mod vectors;
 
 /// `found` is `exact` to within `slack`, relatively.

@@ -20,7 +20,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arrow::datatypes::{DataType, Field, Schema, SchemaRef};
-use sage_kernel::{Epsilon, Policy, Rate, Split};
+use sage_kernel::{Contribution, Epsilon, Policy, Rate, Split};
 
 pub use change::{Change, ForbiddenChange};
 pub use codes::{BlockEncoder, KeyColumns};
@@ -45,6 +45,16 @@ pub enum Unit {
         /// The most rows of a user that count in a block, per query.
         contribution: u32,
     },
+}
+
+impl Unit {
+    /// The most records of a unit that count in a block.
+    pub fn contribution(&self) -> Contribution {
+        match self {
+            Self::Event => Contribution::ONE,
+            Self::User { contribution } => Contribution::new(*contribution).unwrap_or(Contribution::ONE),
+        }
+    }
 }
 
 /// How rows are treated whose block is sealed.

@@ -13,6 +13,7 @@ use super::{BlockSums, FitError, FittedModel, Fitting, Learner, LearnerKind, Tar
 use crate::metrics::{Metric, RejectionTest};
 use crate::plan::time::{NOISE, PRODUCT};
 use crate::plan::{Inputs, PlanRefusal};
+use crate::run::turns;
 use sums::MomentSums;
 
 /// The registry's entry.
@@ -53,6 +54,7 @@ impl RidgeLearner {
             RidgeTerm::Fixed => Ridge::Fixed,
         };
         AdaSsp::new(inputs.encoding().layout(), (0.0, 1.0), sigma, ridge)
+            .map(|learner| learner.with_contribution(turns(inputs.contribution())))
             .map_err(|error| PlanRefusal::part("train", error.to_string()))
     }
 }

@@ -10,7 +10,7 @@ use sage_learn::statistics::StatisticError;
 
 use crate::learners::BlockSums;
 use crate::plan::Inputs;
-use crate::run::certificate_row;
+use crate::run::{certificate_row, turns};
 
 /// The sums of a linear model.
 pub(super) struct MomentSums<'recipe> {
@@ -46,6 +46,7 @@ impl BlockSums for MomentSums<'_> {
         }
         let Some(trained) = self.learner.summarise(permit, (part, tag), rows)? else { return Ok(Vec::new()) };
         let Some(bounds) = self.certificate else { return Ok(vec![trained]) };
+        let bounds = turns(self.inputs.contribution()).per_unit(bounds);
         let certificate =
             permit.summarise_moments(part, tag, bounds, rows, |row, features| certificate_row(&row, features))?;
         Ok(certificate.map_or_else(Vec::new, |certificate| vec![trained, certificate]))

@@ -7,6 +7,7 @@ use sage_learn::plan::odometer;
 
 use crate::adapt::{End, Outcome, Phase};
 use crate::api::policy::{found, in_role, paying, paying_context};
+use crate::api::plan_warnings::plan_warnings;
 use crate::api::releases::{Shown, ShownTables};
 use crate::api::{Engine, EngineError, Principal, note, now};
 use crate::catalog::{Catalog, Note, Step};
@@ -115,6 +116,7 @@ impl Engine {
             most: alone(&filter, &most),
             runs_left: if newest.len() < window { 0 } else { newest.first().copied().unwrap_or(0) },
             forecast: forecast_lines(&catalog, &recipe, &filter, &terms, &attempt_cost),
+            warnings: plan_warnings(&catalog, &recipe),
         })
     }
 

@@ -27,7 +27,7 @@ pub use mse::SquaredError;
 pub use precision::Precision;
 pub(crate) use registry::kinds;
 pub use registry::{MetricKind, MetricTaken, kind_names, register};
-use sage_learn::validate::{AccuracyTarget, ComparisonTarget, Estimate, LossTarget};
+use sage_learn::validate::{AccuracyTarget, ComparisonTarget, Estimate, LabelLimits, LossTarget};
 
 use crate::pipeline::Goal;
 
@@ -94,6 +94,13 @@ pub trait Metric: Any + fmt::Debug + Send + Sync {
     /// The best constant prediction, from an estimate of the label's mean; `None` if the mean does not determine it. A
     /// label that is a number is a share of its range, which is `width` wide; a class is 0 or 1.
     fn best_constant(&self, _mean: Estimate, _width: f64) -> Option<BestConstant> {
+        None
+    }
+
+    /// The metric of the best constant prediction, for labels with these moments, in the units and with the clipping of
+    /// the metric; `None` if the moments say nothing about it. A label that is a number is a share of its range, which is
+    /// `width` wide; a class is 0 or 1.
+    fn best_constant_value(&self, _labels: &LabelLimits, _width: f64) -> Option<Estimate> {
         None
     }
 

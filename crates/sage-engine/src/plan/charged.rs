@@ -10,6 +10,7 @@ use super::price::least_sigma_of_table;
 use super::{Recipe, uses_both_lanes};
 use crate::allocate::Resources;
 use crate::pipeline::Train;
+use crate::run::releases_label_sums;
 
 impl AttemptCost {
     /// The attempt cost that these recorded charges of the train and the test lane, and these allocated resources, came
@@ -38,7 +39,15 @@ impl AttemptCost {
             Train::Statistic(_) => None,
             _ => Some(charged_table_noise(test.first()?)?),
         };
-        Some(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate, constant } })
+        // Earlier versions charged the test alone.
+        let labels = match test.get(1) {
+            Some(part) if releases_label_sums(&pipeline.train, pipeline.validate.as_ref()) => {
+                Some(charged_table_noise(part)?)
+            }
+            _ => None,
+        };
+        let noises = StageNoise { features, train: trained, reject, validate, constant, labels };
+        Some(Self { costs, resources, noises })
     }
 }
 
@@ -139,6 +148,9 @@ reject = true
                 let recipe = Recipe::new(pipeline, &file, &NoTables).expect("a recipe");
                 let known = CostInputs { filter: &filter, terms, cost: terms.first_cost, rows: Some(4000.0) };
                 let cost = AttemptCost::new(&recipe, known).expect("a cost");
+                for lane in sage_kernel::Lane::BOTH {
+                    assert!(cost.resources.loss(lane) <= terms.first_cost, "{lane:?} of {:?}: {text}", filter.rule());
+                }
                 let found = AttemptCost::as_charged(&recipe, cost.costs.clone(), cost.resources);
                 let found = found.unwrap_or_else(|| panic!("{:?}: {text}", filter.rule()));
                 assert_eq!((&found.costs, found.resources), (&cost.costs, cost.resources), "{rule:?}");
@@ -147,6 +159,11 @@ reject = true
                 assert!(alike(found.noises.validate, cost.noises.validate), "{found:?} {cost:?}");
                 assert!(alike(found.noises.constant, cost.noises.constant), "{found:?} {cost:?}");
                 assert_eq!(found.noises.constant.is_some(), *text == *constant);
+                assert!(alike(found.noises.labels, cost.noises.labels), "{found:?} {cost:?}");
+                let [_, test] = cost.costs.clone();
+                let alone = test.map(|test| Cost::new(test.parts()[..1].to_vec()).expect("a cost"));
+                let earlier = AttemptCost::as_charged(&recipe, [cost.costs[0].clone(), alone], cost.resources);
+                assert!(earlier.is_some_and(|earlier| earlier.noises.labels.is_none()), "{text}");
                 match (&found.noises.train, &cost.noises.train) {
                     (TrainingNoise::Tables(one), TrainingNoise::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
                     (one, two) => assert_eq!(one, two),

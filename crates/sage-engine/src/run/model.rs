@@ -1,15 +1,16 @@
 //! An attempt at a model: group means, training, validation on the test lane, and the graph.
 
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
+use sage_kernel::{Epsilon, MomentBounds, Rows, Session, TableNoise};
 use sage_learn::encode::{Encoded, Example, LabelKind, Layout};
-use sage_learn::statistics::{Mean, fit_join};
+use sage_learn::statistics::fit_join;
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{
-    AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, Decision,
+    AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, Estimate,
     LeastLossCheck, LossCheck, LossTarget, Risk, Verdict,
 };
 
+use super::constant::{best_constant, compare, release_label_sums};
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
 use crate::learners::{BlockSums, FittedModel, Fitting};
@@ -57,23 +58,13 @@ pub(crate) fn train_and_test(
         rejecting.push(test.test_rejection(&mut session, epsilon, risk)?);
     }
     let mut verdict = Verdict::together(vec![accepting], rejecting);
-    if verdict.decision == Decision::Accept && is_met_by_a_constant(validate, inputs) {
-        verdict.explanation.push_str(CONSTANT_MEETS_IT);
-    }
+    let released = release_label_sums(&mut session, cost.noises.labels, |row| Some(f64::from(row.label)))?;
+    let labels = fitted.label_sums().or(released);
+    let best_constant = compare(&mut verdict, validate, labels, accept, inputs.label_width());
     let fields = inputs.graph(&encoding).map_err(AttemptFailure::because)?;
     let graph = fitted.graph(fields, inputs.label()).map_err(AttemptFailure::because)?;
-    Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
-}
-
-/// The warning of an accepted model whose target shows nothing.
-const CONSTANT_MEETS_IT: &str = " Warning: some constant prediction meets this target whatever the rows are; require \
-                                 better_than = \"constant\" to show that the model has learnt from its features.";
-
-/// Whether the target is one that some constant prediction meets for all rows.
-fn is_met_by_a_constant(validate: &Validate, inputs: &Inputs) -> bool {
-    let width = inputs.label().map_or(1.0, |(low, high)| high - low);
-    let value = validate.metric.certain_value(width);
-    matches!((&validate.goal, value), (Goal::Target(target), Some(value)) if validate.metric.test().meets(value, *target))
+    let product = Product::Model(Box::new(graph));
+    Ok(AttemptResult { finished: session.finish(), verdict, best_constant, product })
 }
 
 fn fit(
@@ -132,7 +123,7 @@ impl Test<'_> {
             cost.noises.validate.ok_or_else(|| AttemptFailure("this pipeline has no budget for a test".to_owned()))?;
         let metric = &*self.validate.metric;
         let predict = self.fitted.predictor();
-        let width = self.inputs.label().map_or(1.0, |(low, high)| high - low);
+        let width = self.inputs.label_width();
         let loss = |row: &Example<'_>| metric.loss(f64::from(row.label), predict(row), width);
         match (&self.validate.goal, self.constant) {
             (Goal::BetterThan { margin, .. }, Some(BestConstant { prediction, gap })) => {
@@ -191,18 +182,6 @@ impl Test<'_> {
     }
 }
 
-/// The best constant prediction, from the private mean of the label on the train lane.
-fn best_constant<N: NoiseSource>(
-    session: &mut Session<Encoded, N>, inputs: &Inputs, validate: &Validate, noise: TableNoise, risk: Risk,
-) -> Result<BestConstant, AttemptFailure> {
-    let width = inputs.label().map_or(1.0, |(low, high)| high - low);
-    let mean = Mean { bounds: (0.0, 1.0), noise };
-    let estimate =
-        mean.run(session, Lane::Train, risk.chance(), |row| f64::from(row.label)).map_err(AttemptFailure::because)?;
-    let best = validate.metric.best_constant(estimate, width);
-    best.ok_or_else(|| AttemptFailure("this metric has no best constant".to_owned()))
-}
-
 /// Tests the losses of a session's rows against a target. Rows without a loss are not counted.
 fn test_target<R: Rows, N: NoiseSource>(
     validate: &Validate, target: f64, noise: TableNoise, risk: Risk, session: &mut Session<R, N>,
@@ -231,17 +210,24 @@ pub(crate) struct ExternalModelTest<'attempt> {
 }
 
 impl ExternalModelTest<'_> {
-    /// Tests the predictions against a target. The label is the first column. Rows without a label or a prediction are
-    /// left out of the sum and of the count.
+    /// Tests the predictions against a target, and returns the metric of the best constant prediction beside the
+    /// verdict. The label is the first column. Rows without a label or a prediction are left out of the sum and of the
+    /// count.
     pub(crate) fn run<N: NoiseSource>(
         &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> Option<f64>,
-    ) -> Result<Verdict, AttemptFailure> {
+    ) -> Result<(Verdict, Option<Estimate>), AttemptFailure> {
         let (validate, noise, risk) = self.test_inputs()?;
         let Goal::Target(target) = validate.goal else {
             return Err(AttemptFailure("this test needs a baseline model".to_owned()));
         };
         let loss = |row: Row<'_>| Some(validate.metric.loss(self.label(row)?, predict(row)?, 1.0));
-        test_target(validate, target, noise, risk, session, loss)
+        let mut verdict = test_target(validate, target, noise, risk, session, loss)?;
+        let (low, width) = self.bounds.map_or((0.0, 1.0), |(low, high)| (low, high - low));
+        // The labels of the rows that are tested, as shares of their range.
+        let label = |row: Row<'_>| predict(row).and(self.label(row)).map(|label| (label - low) / width);
+        let labels = release_label_sums(session, self.cost.noises.labels, label)?;
+        let best_constant = compare(&mut verdict, validate, labels, risk, width);
+        Ok((verdict, best_constant))
     }
 
     /// Compares the predictions with those of a baseline, whose loss is a function of the row and its label.

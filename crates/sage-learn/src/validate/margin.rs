@@ -109,6 +109,12 @@ impl Margin {
         Self { reach: 2.0 * one.reach, ..one }
     }
 
+    /// For both sides of three numbers, two of which are added up, and both sides of two means of the rows.
+    pub(super) fn of_label_sums(noise: Noise, risk: Risk) -> Self {
+        let one = Self::share(noise, risk, 1.0 / 12.0, 0.125);
+        Self { reach: 2.0 * one.reach, ..one }
+    }
+
     fn share(noise: Noise, risk: Risk, noises: f64, rows: f64) -> Self {
         Self { reach: noise.reach(risk.chance() * noises), chance: risk.chance() * rows }
     }

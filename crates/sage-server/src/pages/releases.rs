@@ -136,6 +136,10 @@ fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
         let text = format!("{validator} {target}, with confidence {confidence}");
         about.push(("Tested by", escape_html(&text)));
     }
+    if let Some(constant) = &receipt.best_constant {
+        about.extend(receipt.estimate.map(|found| ("The model", found.to_string())));
+        about.push(("The best constant prediction", constant.to_string()));
+    }
     format!(
         "<h2>Where it comes from</h2><ol class=\"lineage\"><li><strong>Blocks</strong> of {}<br>{}</li>\
          <li><strong>{}</strong>, submitted by {}<br>{before}</li><li><strong>{}</strong><br>charge {} of the \

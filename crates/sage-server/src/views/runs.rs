@@ -103,6 +103,9 @@ pub struct Attempt {
     /// Why its first estimate is uncertain.
     #[serde(default)]
     pub uncertainty: Option<Uncertainty>,
+    /// The same metric of the best constant prediction, where it is known.
+    #[serde(default)]
+    pub best_constant: Option<Interval>,
     /// The reason of the verdict.
     pub reason: Option<String>,
 }
@@ -311,6 +314,7 @@ impl Attempt {
                 noise: parts.noise,
                 missed_by: parts.missed_by,
             }),
+            best_constant: report.and_then(|report| report.best_constant.as_ref()).map(Interval::from),
             reason: reason(one).map(str::to_owned),
         }
     }

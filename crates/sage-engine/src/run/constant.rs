@@ -1,0 +1,81 @@
+//! The best constant prediction: the baseline of `better_than = "constant"`, and the value that every other verdict of a
+//! model is shown beside.
+
+use std::num::NonZeroU32;
+
+use sage_kernel::noise::NoiseSource;
+use sage_kernel::{Lane, Rows, Session, TableNoise};
+use sage_learn::encode::Encoded;
+use sage_learn::statistics::Mean;
+use sage_learn::validate::{Decision, Estimate, LabelLimits, LabelSums, Risk, Verdict};
+
+use super::AttemptFailure;
+use crate::metrics::{BestConstant, Metric};
+use crate::pipeline::{Goal, Train, Validate};
+use crate::plan::Inputs;
+
+/// The warning of an accepted model whose target shows nothing.
+const CONSTANT_MEETS_IT: &str = " Warning: some constant prediction meets this target whatever the rows are; require \
+                                 better_than = \"constant\" to show that the model has learnt from its features.";
+
+/// Whether some constant prediction meets the target for all rows, for a label with a range of this width.
+pub(crate) fn is_met_by_a_constant(validate: &Validate, width: f64) -> bool {
+    let value = validate.metric.certain_value(width);
+    matches!((&validate.goal, value), (Goal::Target(target), Some(value)) if validate.metric.test().meets(value, *target))
+}
+
+/// Whether the moments of the labels determine the metric of the best constant.
+fn has_value(metric: &dyn Metric) -> bool {
+    metric.best_constant_value(&LabelLimits::UNKNOWN, 1.0).is_some()
+}
+
+/// Whether an attempt releases the sums of the labels on the test lane, because its training does not.
+pub(crate) fn releases_label_sums(train: &Train, validate: Option<&Validate>) -> bool {
+    let released_in_training = match train {
+        Train::Model(learner) => learner.releases_label_sums(),
+        Train::Command { .. } | Train::Released { .. } => false,
+        Train::Statistic(_) => return false,
+    };
+    let shown = |validate: &Validate| matches!(validate.goal, Goal::Target(_)) && has_value(&*validate.metric);
+    !released_in_training && validate.is_some_and(shown)
+}
+
+/// The sums of the labels of the test lane, if the attempt was charged for them.
+pub(super) fn release_label_sums<R: Rows, N: NoiseSource>(
+    session: &mut Session<R, N>, noise: Option<TableNoise>, label: impl Fn(R::Row<'_>) -> Option<f64>,
+) -> Result<Option<LabelSums>, AttemptFailure> {
+    let release = |noise| LabelSums::release(session, Lane::Test, noise, label);
+    noise.map(release).transpose().map_err(AttemptFailure::because)
+}
+
+/// Adds the best constant prediction to a verdict and returns the value of the metric for it, for a label with a range
+/// of this width.
+pub(super) fn compare(
+    verdict: &mut Verdict, validate: &Validate, labels: Option<LabelSums>, risk: Risk, width: f64,
+) -> Option<Estimate> {
+    let certain = is_met_by_a_constant(validate, width);
+    if verdict.decision == Decision::Accept && certain {
+        verdict.explanation.push_str(CONSTANT_MEETS_IT);
+    }
+    if !matches!(validate.goal, Goal::Target(_)) {
+        return None;
+    }
+    // The other half of the risk is for the limits of the model's own estimate.
+    let half = risk.split(NonZeroU32::MIN.saturating_add(1));
+    let constant = validate.metric.best_constant_value(&labels?.limits(half), width)?;
+    if !certain {
+        verdict.compare_with_constant(constant, validate.metric.test().direction() == "at least");
+    }
+    Some(constant)
+}
+
+/// The best constant prediction, from the private mean of the label on the train lane.
+pub(super) fn best_constant<N: NoiseSource>(
+    session: &mut Session<Encoded, N>, inputs: &Inputs, validate: &Validate, noise: TableNoise, risk: Risk,
+) -> Result<BestConstant, AttemptFailure> {
+    let mean = Mean { bounds: (0.0, 1.0), noise };
+    let estimate =
+        mean.run(session, Lane::Train, risk.chance(), |row| f64::from(row.label)).map_err(AttemptFailure::because)?;
+    let best = validate.metric.best_constant(estimate, inputs.label_width());
+    best.ok_or_else(|| AttemptFailure("this metric has no best constant".to_owned()))
+}

@@ -13,7 +13,8 @@ const REMEDY: &str = "choose a harder target, or better_than = \"constant\"";
 pub(super) fn plan_warnings(catalog: &Catalog, recipe: &Recipe) -> Vec<String> {
     let pipeline = recipe.pipeline();
     let Some(validate) = &pipeline.validate else { return Vec::new() };
-    let bounds = recipe.inputs().map_or_else(|| recipe.tested().and_then(|label| label.bounds), |inputs| inputs.label());
+    let bounds =
+        recipe.inputs().map_or_else(|| recipe.tested().and_then(|label| label.bounds), |inputs| inputs.label());
     let Goal::Target(target) = validate.goal else { return Vec::new() };
     if is_met_by_a_constant(validate, bounds.map_or(1.0, |(low, high)| high - low)) {
         return vec![format!(

@@ -6,8 +6,8 @@ use sage_kernel::{AccessModes, Amounts, Blocks, Cost, Epsilon, Filter, Lane};
 use sage_learn::plan::odometer;
 
 use crate::adapt::{End, Outcome, Phase};
-use crate::api::policy::{found, in_role, paying, paying_context};
 use crate::api::plan_warnings::plan_warnings;
+use crate::api::policy::{found, in_role, paying, paying_context};
 use crate::api::releases::{Shown, ShownTables};
 use crate::api::{Engine, EngineError, Principal, note, now};
 use crate::catalog::{Catalog, Note, Step};

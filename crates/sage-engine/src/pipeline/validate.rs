@@ -108,11 +108,14 @@ impl Goal {
         let most = test.range();
         if !section.has("better_than") {
             forbid_keys(section, &["margin"], "margin needs better_than")?;
-            let fits = |target: f64| target > 0.0 && target < most;
+            let fits = |target: f64| test.can_have(target);
             return read_number(section, "target", test.allowed_targets(), None, fits).map(Self::Target);
         }
         if test == MetricTest::HalfWidth {
             return Err(section.wrong("better_than", "left out: a statistic has a target, not a baseline model"));
+        }
+        if matches!(test, MetricTest::Ranking { .. }) {
+            return Err(section.wrong("better_than", "left out: this metric is about pairs of rows and has a target"));
         }
         forbid_keys(section, &["target"], "better_than replaces the target")?;
         let alias = read_release(section, "better_than")?;

@@ -124,7 +124,11 @@ impl AttemptCost {
         let train = if train.is_empty() { None } else { Some(prices.cost(train)?) };
         let costs = [train, test];
         let resources = prices.resources(costs.each_ref().map(Option::as_ref))?;
-        Ok(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate, constant, labels } })
+        Ok(Self {
+            costs,
+            resources,
+            noises: StageNoise { features, train: trained, reject, validate, constant, labels },
+        })
     }
 }
 

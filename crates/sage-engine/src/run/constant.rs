@@ -24,9 +24,10 @@ pub(crate) fn is_met_by_a_constant(validate: &Validate, width: f64) -> bool {
     matches!((&validate.goal, value), (Goal::Target(target), Some(value)) if validate.metric.test().meets(value, *target))
 }
 
-/// Whether the moments of the labels determine the metric of the best constant.
-fn has_value(metric: &dyn Metric) -> bool {
-    metric.best_constant_value(&LabelLimits::UNKNOWN, 1.0).is_some()
+/// Whether the metric of the best constant depends on the moments of the labels, and on nothing else of them.
+fn needs_label_sums(metric: &dyn Metric) -> bool {
+    let unknown = metric.best_constant_value(&LabelLimits::UNKNOWN, 1.0);
+    unknown.is_some_and(|constant| constant.low < constant.high)
 }
 
 /// Whether an attempt releases the sums of the labels on the test lane, because its training does not.
@@ -36,7 +37,7 @@ pub(crate) fn releases_label_sums(train: &Train, validate: Option<&Validate>) ->
         Train::Command { .. } | Train::Released { .. } => false,
         Train::Statistic(_) => return false,
     };
-    let shown = |validate: &Validate| matches!(validate.goal, Goal::Target(_)) && has_value(&*validate.metric);
+    let shown = |validate: &Validate| matches!(validate.goal, Goal::Target(_)) && needs_label_sums(&*validate.metric);
     !released_in_training && validate.is_some_and(shown)
 }
 
@@ -57,14 +58,14 @@ pub(super) fn compare(
     if verdict.decision == Decision::Accept && certain {
         verdict.explanation.push_str(CONSTANT_MEETS_IT);
     }
-    if !matches!(validate.goal, Goal::Target(_)) {
-        return None;
-    }
+    let Goal::Target(target) = validate.goal else { return None };
     // The other half of the risk is for the limits of the model's own estimate.
     let half = risk.split(NonZeroU32::MIN.saturating_add(1));
-    let constant = validate.metric.best_constant_value(&labels?.limits(half), width)?;
+    let limits = labels.map_or(LabelLimits::UNKNOWN, |labels| labels.limits(half));
+    let known = labels.is_some() || !needs_label_sums(&*validate.metric);
+    let constant = validate.metric.best_constant_value(&limits, width).filter(|_| known)?;
     if !certain {
-        verdict.compare_with_constant(constant, validate.metric.test().direction() == "at least");
+        verdict.compare_with_constant(constant, target, validate.metric.test().direction() == "at least");
     }
     Some(constant)
 }

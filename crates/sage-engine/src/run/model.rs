@@ -1,20 +1,22 @@
 //! An attempt at a model: group means, training, validation on the test lane, and the graph.
 
+use std::num::NonZeroU32;
+
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Epsilon, MomentBounds, Rows, Session, TableNoise};
 use sage_learn::encode::{Encoded, Example, LabelKind, Layout};
 use sage_learn::statistics::fit_join;
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{
-    AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, Estimate,
-    LeastLossCheck, LossCheck, LossTarget, Risk, Verdict,
+    AccuracyCheck, AccuracyTarget, AucCheck, AucTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget,
+    Estimate, LeastLossCheck, LossCheck, LossTarget, Risk, Verdict,
 };
 
 use super::constant::{best_constant, compare, release_label_sums};
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
 use crate::learners::{BlockSums, FittedModel, Fitting};
-use crate::metrics::{BestConstant, MetricTest, RejectionTest};
+use crate::metrics::{BestConstant, MetricTest, RejectionTest, position};
 use crate::pipeline::{Goal, TestBound, Train, Validate};
 use crate::plan::{AttemptCost, Inputs, Recipe, TrainingNoise};
 use crate::read::{Batch, Row};
@@ -46,7 +48,7 @@ pub(crate) fn train_and_test(
     let (accept, constant) = match cost.noises.constant {
         // One half of the risk is for the limits of the label's mean, the other for the comparison.
         Some(noise) => {
-            let half = accept.split(std::num::NonZeroU32::MIN.saturating_add(1));
+            let half = accept.split(NonZeroU32::MIN.saturating_add(1));
             (half, Some(best_constant(&mut session, inputs, validate, noise, half)?))
         }
         None => (accept, None),
@@ -124,6 +126,7 @@ impl Test<'_> {
         let metric = &*self.validate.metric;
         let predict = self.fitted.predictor();
         let width = self.inputs.label_width();
+        let outcome = |row: &Example<'_>| Some((f64::from(row.label), predict(row)));
         let loss = |row: &Example<'_>| metric.loss(f64::from(row.label), predict(row), width);
         match (&self.validate.goal, self.constant) {
             (Goal::BetterThan { margin, .. }, Some(BestConstant { prediction, gap })) => {
@@ -143,7 +146,9 @@ impl Test<'_> {
                 check.run(session, |row| (loss(&row), old(&row))).map_err(AttemptFailure::because)
             }
             (Goal::Target(target), _) => {
-                test_target(self.validate, *target, noise, risk, session, |row| Some(loss(&row)))
+                let share = self.fitted.label_sums().and_then(|labels| labels.mean()).unwrap_or(0.5);
+                let test = TargetTest { validate: self.validate, target: *target, width, share, noise, risk };
+                test.run(session, |row| outcome(&row))
             }
         }
     }
@@ -159,7 +164,7 @@ impl Test<'_> {
                     .cells()
                     .ok_or_else(|| AttemptFailure("the features are not all categorical".to_owned()))?;
                 let target = AccuracyTarget::new(*target).map_err(AttemptFailure::because)?;
-                let answers = std::num::NonZeroU32::MIN.saturating_add(1);
+                let answers = NonZeroU32::MIN.saturating_add(1);
                 let noise = TableNoise::Laplace(epsilon);
                 let check = BestAnswersCheck { target, keys: cells.count(), answers, noise, risk };
                 check.run(session, |row| Some((cells.of(row.indices)?, u32::from(row.label >= 0.5))))
@@ -182,22 +187,48 @@ impl Test<'_> {
     }
 }
 
-/// Tests the losses of a session's rows against a target. Rows without a loss are not counted.
-fn test_target<R: Rows, N: NoiseSource>(
-    validate: &Validate, target: f64, noise: TableNoise, risk: Risk, session: &mut Session<R, N>,
-    loss: impl Fn(R::Row<'_>) -> Option<f64>,
-) -> Result<Verdict, AttemptFailure> {
-    let ran = match validate.metric.test() {
-        MetricTest::CorrectShare => {
-            let target = AccuracyTarget::new(target).map_err(AttemptFailure::because)?;
-            AccuracyCheck { target, noise, risk }.run(session, |row| loss(row).map(|loss| loss == 0.0))
-        }
-        test => {
-            let target = LossTarget::new(target, test.range()).map_err(AttemptFailure::because)?;
-            LossCheck { target, bound: bound(validate.test), noise, risk }.run(session, loss)
-        }
-    };
-    ran.map_err(AttemptFailure::because)
+/// A test of a model against a target.
+struct TargetTest<'attempt> {
+    validate: &'attempt Validate,
+    target: f64,
+    /// The width of the range of a label that is a number, where the rows have shares of it.
+    width: f64,
+    /// About which share of the rows is of the class; public or released.
+    share: f64,
+    noise: TableNoise,
+    risk: Risk,
+}
+
+impl TargetTest<'_> {
+    /// Runs the test; `outcome` returns the label and the prediction of a row. Rows without them are not counted.
+    fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, outcome: impl Fn(R::Row<'_>) -> Option<(f64, f64)>,
+    ) -> Result<Verdict, AttemptFailure> {
+        let Self { validate, target, noise, risk, .. } = *self;
+        let loss = |row: R::Row<'_>| {
+            let (label, predicted) = outcome(row)?;
+            Some(validate.metric.loss(label, predicted, self.width))
+        };
+        let ran = match validate.metric.test() {
+            MetricTest::CorrectShare => {
+                let target = AccuracyTarget::new(target).map_err(AttemptFailure::because)?;
+                AccuracyCheck { target, noise, risk }.run(session, |row| loss(row).map(|loss| loss == 0.0))
+            }
+            MetricTest::Ranking { bins } => {
+                let target = AucTarget::new(target).map_err(AttemptFailure::because)?;
+                let bins = NonZeroU32::new(bins).unwrap_or(NonZeroU32::MIN);
+                AucCheck { target, bins, noise, risk }.run(session, |row| {
+                    let (label, predicted) = outcome(row)?;
+                    Some((label >= 0.5, position(predicted, self.share)))
+                })
+            }
+            test => {
+                let target = LossTarget::new(target, test.range()).map_err(AttemptFailure::because)?;
+                LossCheck { target, bound: bound(validate.test), noise, risk }.run(session, loss)
+            }
+        };
+        ran.map_err(AttemptFailure::because)
+    }
 }
 
 /// The validation of a model that a user's program made or that was released before.
@@ -220,8 +251,8 @@ impl ExternalModelTest<'_> {
         let Goal::Target(target) = validate.goal else {
             return Err(AttemptFailure("this test needs a baseline model".to_owned()));
         };
-        let loss = |row: Row<'_>| Some(validate.metric.loss(self.label(row)?, predict(row)?, 1.0));
-        let mut verdict = test_target(validate, target, noise, risk, session, loss)?;
+        let test = TargetTest { validate, target, width: 1.0, share: 0.5, noise, risk };
+        let mut verdict = test.run(session, |row| Some((self.label(row)?, predict(row)?)))?;
         let (low, width) = self.bounds.map_or((0.0, 1.0), |(low, high)| (low, high - low));
         // The labels of the rows that are tested, as shares of their range.
         let label = |row: Row<'_>| predict(row).and(self.label(row)).map(|label| (label - low) / width);

@@ -66,7 +66,12 @@ pub(crate) fn compute<N: NoiseSource>(
     let verdict = Verdict { sums, ..judge(&lines, sampling, target, 1.0 - chance) };
     let published =
         ReleasedStatistic { statistic: statistic_name(statistic).to_owned(), confidence: 1.0 - chance, lines };
-    Ok(AttemptResult { finished: session.finish(), verdict, best_constant: None, product: Product::Statistic(published) })
+    Ok(AttemptResult {
+        finished: session.finish(),
+        verdict,
+        best_constant: None,
+        product: Product::Statistic(published),
+    })
 }
 
 /// Summarises a block while it is read, for a session that computes this statistic. Returns no summaries if the

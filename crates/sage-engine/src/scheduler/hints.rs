@@ -94,6 +94,7 @@ fn of_report(run: &Run) -> Option<Hint> {
     }
     let found = match validate.metric.test() {
         MetricTest::CorrectShare => report.estimates.first()?.low.filter(|low| (0.0..target).contains(low))?,
+        MetricTest::Ranking { .. } => report.estimates.first()?.low.filter(|low| *low > 0.5 && *low < target)?,
         MetricTest::HalfWidth => widest(report).filter(|half| *half > target)?,
         MetricTest::MeanLoss { bound } => {
             report.estimates.first()?.high.filter(|high| *high > target && *high < bound)?

@@ -184,7 +184,9 @@ impl Engine {
         };
         let test = ExternalModelTest { recipe, cost: attempt_cost, attempt, bounds: label.bounds };
         let verdict = match &baseline {
-            Some(baseline) => test.compare(&mut session, predict, |row, label| baseline.loss_of(row, label)).map(|verdict| (verdict, None))?,
+            Some(baseline) => test
+                .compare(&mut session, predict, |row, label| baseline.loss_of(row, label))
+                .map(|verdict| (verdict, None))?,
             None => test.run(&mut session, predict)?,
         };
         Ok((session, verdict))

@@ -71,7 +71,7 @@ kinds!(schedule, SCHEDULES, RateSchedule {
 });
 
 const METRICS: &[&str] =
-    &["metric: mse", "metric: absolute", "metric: log_loss", "metric: accuracy", "metric: precision"];
+    &["metric: mse", "metric: absolute", "metric: log_loss", "metric: accuracy", "metric: auc", "metric: precision"];
 
 /// The kind of a metric. A metric that is registered and not listed here fails the test.
 fn metric(of: &dyn Metric) -> &'static str {

@@ -137,6 +137,8 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
     let (absolute, empirical) = (good("absolute", "hoeffding"), good("absolute", "empirical-bernstein"));
     let log_loss = good("log_loss", "kl");
     let accurate = "metric = \"accuracy\"\ntarget = 0.05";
+    // Far above the area of a model that has nothing to learn from.
+    let ranked = "metric = \"auc\"\ntarget = 0.999\nbins = 8";
     // Far below the loss of a model that has nothing to learn from.
     let hopeless = "metric = \"mse\"\ntarget = 0.001\nbound = 1.0";
     let not_better = "metric = \"mse\"\nbetter_than = \"line@1\"\nmargin = 0.9\nbound = 1.0";
@@ -163,6 +165,7 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
         model("constant", B, NAMED, &constant, accurate),
         model("logistic", B, &numbers, &logistic, &log_loss),
         model("stepwise", B, NAMED, &stepwise, accurate),
+        model("ranked", B, NAMED, &logistic, ranked),
         model("hopeless", B_NUMBER, NAMED, RIDGE, hopeless),
         model("not-better-than-constant", B_NUMBER, NAMED, RIDGE, not_better_than_constant),
     ];

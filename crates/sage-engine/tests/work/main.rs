@@ -2,6 +2,7 @@
 
 mod adding_a_learner;
 mod adding_a_metric;
+mod auc;
 mod city;
 mod constant;
 mod evaluations;

@@ -55,6 +55,11 @@ impl LabelSums {
         Ok(Self { sums, noise })
     }
 
+    /// The mean according to the sums; `None` if the noise hides all rows.
+    pub fn mean(&self) -> Option<f64> {
+        mean(Pair { above: self.sums.squares + self.sums.rest, below: self.sums.below })
+    }
+
     /// Limits that contain both moments of the labels' distribution except with the probability `risk`.
     pub fn limits(&self, risk: Risk) -> LabelLimits {
         let Triple { squares, rest, below } = self.sums;
@@ -114,9 +119,10 @@ fn peak(mean: Estimate, function: &dyn Fn(f64) -> f64) -> Estimate {
 const NOT_SHOWN: &str = "Warning: this does not show that the model is better than the best constant prediction";
 
 impl Verdict {
-    /// Adds the value of the best constant prediction to the explanation, with a warning if the model is accepted and
-    /// its limits are not better than those of the constant.
-    pub fn compare_with_constant(&mut self, constant: Estimate, larger_is_better: bool) {
+    /// Adds the value of the best constant prediction to the explanation. There is a warning if the model is accepted,
+    /// the target is one that the constant may meet, and the limits of the model are not better than those of the
+    /// constant.
+    pub fn compare_with_constant(&mut self, constant: Estimate, target: f64, larger_is_better: bool) {
         let limits = format!("from {} to {}", short(constant.low), short(constant.high));
         let found = match constant.value {
             Some(value) => format!("is estimated at {} ({limits})", short(value)),
@@ -124,7 +130,10 @@ impl Verdict {
         };
         self.explanation.push_str(&format!(" The same metric of the best constant prediction {found}."));
         let Some(model) = self.estimates.first() else { return };
-        let better = if larger_is_better { model.low > constant.high } else { model.high < constant.low };
+        let better = match larger_is_better {
+            true => model.low > constant.high || target > constant.high,
+            false => model.high < constant.low || target < constant.low,
+        };
         if self.decision == Decision::Accept && !better {
             let remedy = "require better_than = \"constant\", or use more rows, a larger ε or other features";
             self.explanation.push_str(&format!(" {NOT_SHOWN}: {remedy}."));
@@ -153,7 +162,9 @@ mod tests {
         let risk = Risk::new(0.05).expect("a risk");
         let limits = sums(1e10, 0.2, 0.05).limits(risk);
         for (found, exact) in [(limits.mean, 0.2), (limits.square, 0.05), (limits.variance(), 0.01)] {
-            assert!(near(found.low, exact) && near(found.high, exact) && found.value.is_some_and(|one| near(one, exact)));
+            assert!(
+                near(found.low, exact) && near(found.high, exact) && found.value.is_some_and(|one| near(one, exact))
+            );
         }
         let classes = sums(1e10, 0.2, 0.2).limits(risk);
         assert!(near(classes.accuracy().low, 0.8) && near(classes.accuracy().high, 0.8));
@@ -183,16 +194,20 @@ mod tests {
     #[test]
     fn only_an_accepted_model_within_the_limits_of_the_constant_has_a_warning() {
         let constant = Estimate::around(0.3, 0.05);
-        for (decision, value, larger, warned) in [
-            (Decision::Accept, 0.2, false, false),
-            (Decision::Accept, 0.24, false, true),
-            (Decision::Accept, 0.4, false, true),
-            (Decision::Accept, 0.4, true, false),
-            (Decision::Accept, 0.36, true, true),
-            (Decision::Retry, 0.4, false, false),
+        for (decision, value, target, larger, warned) in [
+            (Decision::Accept, 0.2, 0.9, false, false),
+            (Decision::Accept, 0.24, 0.9, false, true),
+            (Decision::Accept, 0.24, 0.3, false, true),
+            (Decision::Accept, 0.24, 0.249, false, false),
+            (Decision::Accept, 0.4, 0.9, false, true),
+            (Decision::Accept, 0.4, 0.1, true, false),
+            (Decision::Accept, 0.36, 0.1, true, true),
+            (Decision::Accept, 0.36, 0.3, true, true),
+            (Decision::Accept, 0.36, 0.351, true, false),
+            (Decision::Retry, 0.4, 0.9, false, false),
         ] {
             let mut verdict = Verdict::new(decision, vec![Estimate::around(value, 0.02)], 0.95, "Found.".to_owned());
-            verdict.compare_with_constant(constant, larger);
+            verdict.compare_with_constant(constant, target, larger);
             assert_eq!(verdict.explanation.contains("Warning"), warned, "{verdict}");
             assert!(verdict.explanation.contains("estimated at 0.3 (from 0.25 to 0.35)"), "{verdict}");
         }

@@ -15,12 +15,17 @@ pub(super) fn plan_warnings(catalog: &Catalog, recipe: &Recipe) -> Vec<String> {
     let Some(validate) = &pipeline.validate else { return Vec::new() };
     let bounds =
         recipe.inputs().map_or_else(|| recipe.tested().and_then(|label| label.bounds), |inputs| inputs.label());
-    let Goal::Target(target) = validate.goal else { return Vec::new() };
-    if is_met_by_a_constant(validate, bounds.map_or(1.0, |(low, high)| high - low)) {
+    // One metric that a constant does not meet is enough.
+    if validate.all().all(|one| is_met_by_a_constant(one, bounds.map_or(1.0, |(low, high)| high - low))) {
         return vec![format!(
-            "some constant prediction meets the target {target} whatever the rows are, so a model that has learnt nothing \
-             may be accepted; {REMEDY}"
+            "some constant prediction meets the target ({}) whatever the rows are, so a model that has learnt nothing may \
+             be accepted; {REMEDY}",
+            validate.goal_text()
         )];
+    }
+    let Goal::Target(target) = validate.goal else { return Vec::new() };
+    if !validate.also.is_empty() {
+        return Vec::new();
     }
     let earlier = catalog.history().runs().filter(|(_, run)| has_the_same_constant(&run.pipeline, pipeline));
     let found = earlier.filter_map(|(number, run)| Some((number, best_constant(run)?))).last();

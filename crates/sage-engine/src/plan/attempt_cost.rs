@@ -12,7 +12,7 @@ use super::refusal::PlanRefusal;
 use super::training::TrainingBudget;
 use super::{Recipe, terms::Terms};
 use crate::allocate::Resources;
-use crate::pipeline::{Statistic, Train};
+use crate::pipeline::{Statistic, Train, Validate};
 use crate::run::releases_label_sums;
 
 /// The noise of training, with everything else that is fixed before it starts.
@@ -37,7 +37,7 @@ pub struct StageNoise {
     pub train: TrainingNoise,
     /// Of the certificate that no model of this class reaches the target.
     pub reject: Option<Epsilon>,
-    /// Of the validation.
+    /// Of the validation, for each of its metrics.
     pub validate: Option<TableNoise>,
     /// Of the label's mean on the train lane, from which the best constant prediction follows that a model must be
     /// better than.
@@ -114,9 +114,10 @@ impl AttemptCost {
             Train::Statistic(_) => {}
             _ => {
                 let (test_part, labels_part) = test_parts(recipe, part(shares.validate));
-                let noise = require_noise(prices.table_noise(test_part, 1)?, "validate")?;
+                let tests = test_count(recipe);
+                let noise = require_noise(prices.table_noise(test_part, tests)?, "validate")?;
                 labels = prices.table_noise(labels_part, 1)?.filter(|_| labels_part > 0);
-                let noises = [Some(noise), labels].into_iter().flatten();
+                let noises = std::iter::repeat_n(noise, tests as usize).chain(labels);
                 test = Some(prices.cost(noises.map(mechanism).collect::<Result<_, _>>()?)?);
                 validate = Some(noise);
             }
@@ -139,7 +140,7 @@ pub(crate) fn tested_noise(recipe: &Recipe, filter: &Filter, delta: Delta, cost:
     let shares = recipe.pipeline().budget.shares;
     match &recipe.pipeline().train {
         Train::Statistic(statistic) => prices.table_noise(part_of(cost, shares.train), table_count(statistic).ok()?),
-        _ => prices.table_noise(test_parts(recipe, part_of(cost, shares.validate)).0, 1),
+        _ => prices.table_noise(test_parts(recipe, part_of(cost, shares.validate)).0, test_count(recipe)),
     }
     .ok()?
 }
@@ -151,6 +152,11 @@ const LABEL_PARTS: u64 = 16;
 const fn without_label_part(cost: u64, releases_labels: bool) -> (u64, u64) {
     let labels = if releases_labels { cost / LABEL_PARTS } else { 0 };
     (cost - labels, labels)
+}
+
+/// The number of tests on the test lane. Each is one release, and they share the cost equally.
+pub(super) fn test_count(recipe: &Recipe) -> u32 {
+    recipe.pipeline().validate.as_ref().map_or(1, Validate::count)
 }
 
 /// The cost of the test lane, divided between the test and the sums of labels.

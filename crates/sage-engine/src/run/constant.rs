@@ -37,8 +37,8 @@ pub(crate) fn releases_label_sums(train: &Train, validate: Option<&Validate>) ->
         Train::Command { .. } | Train::Released { .. } => false,
         Train::Statistic(_) => return false,
     };
-    let shown = |validate: &Validate| matches!(validate.goal, Goal::Target(_)) && needs_label_sums(&*validate.metric);
-    !released_in_training && validate.is_some_and(shown)
+    let shown = |one: &Validate| matches!(one.goal, Goal::Target(_)) && needs_label_sums(&*one.metric);
+    !released_in_training && validate.is_some_and(|validate| validate.all().any(shown))
 }
 
 /// The sums of the labels of the test lane, if the attempt was charged for them.
@@ -49,9 +49,25 @@ pub(super) fn release_label_sums<R: Rows, N: NoiseSource>(
     noise.map(release).transpose().map_err(AttemptFailure::because)
 }
 
+/// Adds the best constant prediction to the verdict of each metric, with the name of the metric if there are several, and
+/// returns the value of the first metric for it.
+pub(super) fn compare_all(
+    verdicts: &mut [Verdict], validate: &Validate, labels: Option<LabelSums>, risk: Risk, width: f64,
+) -> Option<Estimate> {
+    let compared = |(verdict, one): (&mut Verdict, &Validate)| {
+        let constant = compare(verdict, one, labels, risk, width);
+        if !validate.also.is_empty() {
+            let named = format!("{} ({}): {}", one.metric.kind().heading, verdict.decision, verdict.explanation);
+            verdict.explanation = named;
+        }
+        constant
+    };
+    verdicts.iter_mut().zip(validate.all()).map(compared).collect::<Vec<_>>().into_iter().next().flatten()
+}
+
 /// Adds the best constant prediction to a verdict and returns the value of the metric for it, for a label with a range
 /// of this width.
-pub(super) fn compare(
+fn compare(
     verdict: &mut Verdict, validate: &Validate, labels: Option<LabelSums>, risk: Risk, width: f64,
 ) -> Option<Estimate> {
     let certain = is_met_by_a_constant(validate, width);

@@ -12,7 +12,7 @@ use sage_learn::validate::{
     Estimate, LeastLossCheck, LossCheck, LossTarget, Risk, Verdict,
 };
 
-use super::constant::{best_constant, compare, release_label_sums};
+use super::constant::{best_constant, compare_all, release_label_sums};
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
 use crate::learners::{BlockSums, FittedModel, Fitting};
@@ -54,15 +54,18 @@ pub(crate) fn train_and_test(
         None => (accept, None),
     };
     let test = Test { inputs, validate, fitted: &*fitted, constant };
-    let accepting = test.run(&mut session, cost, accept)?;
+    let mut accepting = Vec::with_capacity(1 + validate.also.len());
+    for validate in validate.all() {
+        accepting.push(Test { validate, ..test }.run(&mut session, cost, accept)?);
+    }
     let mut rejecting = Vec::new();
     if let (Some(risk), Some(epsilon)) = (reject, cost.noises.reject) {
         rejecting.push(test.test_rejection(&mut session, epsilon, risk)?);
     }
-    let mut verdict = Verdict::together(vec![accepting], rejecting);
     let released = release_label_sums(&mut session, cost.noises.labels, |row| Some(f64::from(row.label)))?;
     let labels = fitted.label_sums().or(released);
-    let best_constant = compare(&mut verdict, validate, labels, accept, inputs.label_width());
+    let best_constant = compare_all(&mut accepting, validate, labels, accept, inputs.label_width());
+    let verdict = Verdict::together(accepting, rejecting);
     let fields = inputs.graph(&encoding).map_err(AttemptFailure::because)?;
     let graph = fitted.graph(fields, inputs.label()).map_err(AttemptFailure::because)?;
     let product = Product::Model(Box::new(graph));
@@ -109,6 +112,7 @@ pub(crate) fn certificate_row(row: &Example<'_>, features: &mut [f64]) -> f64 {
 }
 
 /// The validation of one attempt.
+#[derive(Clone, Copy)]
 struct Test<'attempt> {
     inputs: &'attempt Inputs,
     validate: &'attempt Validate,
@@ -248,17 +252,20 @@ impl ExternalModelTest<'_> {
         &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> Option<f64>,
     ) -> Result<(Verdict, Option<Estimate>), AttemptFailure> {
         let (validate, noise, risk) = self.test_inputs()?;
-        let Goal::Target(target) = validate.goal else {
-            return Err(AttemptFailure("this test needs a baseline model".to_owned()));
-        };
-        let test = TargetTest { validate, target, width: 1.0, share: 0.5, noise, risk };
-        let mut verdict = test.run(session, |row| Some((self.label(row)?, predict(row)?)))?;
+        let mut verdicts = Vec::with_capacity(1 + validate.also.len());
+        for validate in validate.all() {
+            let Goal::Target(target) = validate.goal else {
+                return Err(AttemptFailure("this test needs a baseline model".to_owned()));
+            };
+            let test = TargetTest { validate, target, width: 1.0, share: 0.5, noise, risk };
+            verdicts.push(test.run(session, |row| Some((self.label(row)?, predict(row)?)))?);
+        }
         let (low, width) = self.bounds.map_or((0.0, 1.0), |(low, high)| (low, high - low));
         // The labels of the rows that are tested, as shares of their range.
         let label = |row: Row<'_>| predict(row).and(self.label(row)).map(|label| (label - low) / width);
         let labels = release_label_sums(session, self.cost.noises.labels, label)?;
-        let best_constant = compare(&mut verdict, validate, labels, risk, width);
-        Ok((verdict, best_constant))
+        let best_constant = compare_all(&mut verdicts, validate, labels, risk, width);
+        Ok((Verdict::together(verdicts, Vec::new()), best_constant))
     }
 
     /// Compares the predictions with those of a baseline, whose loss is a function of the row and its label.

@@ -229,8 +229,11 @@ fn released_sums<'a>(catalog: &'a Catalog, pipeline: &Pipeline, terms: &Terms) -
     own.flat_map(|(_, run)| &run.attempts).filter_map(released).collect()
 }
 
-/// The target as a mean share of the test's range, and the bound behind the test.
+/// The target as a mean share of the test's range, and the bound behind the test; `None` for several metrics.
 fn share_target(validate: &Validate) -> Option<(f64, Tail)> {
+    if !validate.also.is_empty() {
+        return None;
+    }
     let tail = match validate.test {
         TestBound::Bernstein => Tail::Bernstein,
         TestBound::Hoeffding => Tail::Hoeffding,

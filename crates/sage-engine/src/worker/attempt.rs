@@ -12,7 +12,7 @@ use crate::adapt::{End, Phase};
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError, lock, submit};
 use crate::catalog::{Run, Step};
-use crate::pipeline::{Goal, Train};
+use crate::pipeline::Train;
 use crate::quiet;
 use crate::read::{self, Batch, ReadError};
 use crate::release::{self, Artefact, Receipt};
@@ -273,17 +273,11 @@ pub(super) fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, 
     made.map_err(AttemptFailure)
 }
 
+/// The goal of the first metric, and the further metrics with theirs.
 fn target(run: &Run) -> String {
-    match run.pipeline.validate.as_ref().map(|validate| (&validate.goal, validate.metric.test())) {
-        Some((Goal::Target(target), test)) => format!("{} {target}", test.direction()),
-        Some((goal @ Goal::BetterThan { margin, .. }, _)) if goal.is_better_than_constant() => {
-            let by = if *margin == 0.0 { String::new() } else { format!(" by {margin}") };
-            format!("better than the best constant{by}")
-        }
-        Some((Goal::BetterThan { alias, margin }, _)) if *margin == 0.0 => format!("better than {alias}"),
-        Some((Goal::BetterThan { alias, margin }, _)) => format!("better than {alias} by {margin}"),
-        None => String::new(),
-    }
+    let Some(validate) = &run.pipeline.validate else { return String::new() };
+    let further = validate.also.iter().map(|one| format!("; {} {}", one.metric.kind().title, one.goal_text()));
+    validate.goal_text() + &further.collect::<String>()
 }
 
 #[cfg(test)]

@@ -98,6 +98,11 @@ kinds!(reject, REJECTS, bool {
     false => "reject: false",
 });
 
+kinds!(several, SEVERAL, bool {
+    true => "metrics: several",
+    false => "metrics: one",
+});
+
 kinds!(label, LABELS, Label {
     Label::Column(_) => "label: column",
     Label::Number { .. } => "label: sql",
@@ -153,8 +158,21 @@ pub(crate) fn of_all_pipelines() -> BTreeSet<&'static str> {
         let listed = METRICS.contains(&format!("metric: {kind}").as_str());
         assert!(listed, "the metric `{kind}` has no test on neighbouring streams");
     }
-    let lists =
-        [TRAINS, RIDGES, BY_STEPS, SCHEDULES, METRICS, GOALS, TEST_BOUNDS, REJECTS, LABELS, FEATURES, SOURCES, KEYS];
+    let lists = [
+        TRAINS,
+        RIDGES,
+        BY_STEPS,
+        SCHEDULES,
+        METRICS,
+        SEVERAL,
+        GOALS,
+        TEST_BOUNDS,
+        REJECTS,
+        LABELS,
+        FEATURES,
+        SOURCES,
+        KEYS,
+    ];
     lists.into_iter().flatten().copied().filter(|word| *word != "train: model").collect()
 }
 
@@ -194,8 +212,10 @@ pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
     if let Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) = trained {
         found.insert(keys(of));
     }
-    if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects }) = validate {
+    if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects, also }) = validate {
         found.extend([metric(&**measured), goal(&(wanted, wanted.is_better_than_constant())), reject(rejects)]);
+        found.extend(also.iter().map(|further| metric(&*further.metric)));
+        found.insert(several(&(!also.is_empty())));
         if measured.bound().is_some() {
             found.insert(test_bound(test));
         }

@@ -138,7 +138,7 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
     let log_loss = good("log_loss", "kl");
     let accurate = "metric = \"accuracy\"\ntarget = 0.05";
     // Far above the area of a model that has nothing to learn from.
-    let ranked = "metric = \"auc\"\ntarget = 0.999\nbins = 8";
+    let ranked = "metric = \"accuracy\"\ntarget = 0.05\n[[validate.also]]\nmetric = \"auc\"\ntarget = 0.999\nbins = 8";
     // Far below the loss of a model that has nothing to learn from.
     let hopeless = "metric = \"mse\"\ntarget = 0.001\nbound = 1.0";
     let not_better = "metric = \"mse\"\nbetter_than = \"line@1\"\nmargin = 0.9\nbound = 1.0";

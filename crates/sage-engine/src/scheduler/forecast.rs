@@ -273,6 +273,8 @@ fn of_statistic(
         Statistic::Sum { bounds, .. } => {
             return Some(sums(half_width_of_sum(1.0, (bounds.low(), bounds.high())), 8.0));
         }
+        // The half-width of a share depends on the number of rows.
+        Statistic::Histogram { relative: true, .. } => return None,
         Statistic::Histogram { keys, .. } => {
             return Some(sums(half_width_of_sum(1.0, (0.0, 1.0)), 4.0 * f64::from(keys.count())));
         }

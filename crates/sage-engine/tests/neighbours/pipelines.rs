@@ -40,6 +40,7 @@ fn statistics(dice: &mut Dice) -> Vec<String> {
         ("variance", format!("statistic = \"variance\"\nof = {number}\nbounds = [0, 1]"), String::new()),
         ("histogram", format!("statistic = \"histogram\"\nby = {one_or_zero}\nkeys = 2"), String::new()),
         ("texts", format!("statistic = \"histogram\"\nby = {text}\nkeys = [\"Ann\", \"Bob\"]"), String::new()),
+        ("shares", format!("statistic = \"frequencies\"\nby = {one_or_zero}\nkeys = 2"), String::new()),
         (
             "means",
             format!("statistic = \"group_mean\"\nof = {number}\nby = {one_or_zero}\nkeys = 2\nbounds = [0, 1]"),

@@ -12,8 +12,8 @@ const LONG_RIDES: &str = r#"
 [pipeline]
 name = "long-rides"
 stream = "taxi"
-label = { truth = "duration > 900" }
-window = { min = "4h" }
+label = { truth = "duration > 600" }
+window = { min = "12h" }
 filter = "distance > 0 AND duration BETWEEN 60 AND 9000"
 features = [{ column = "distance", scale = [0, 30] }]
 [train]
@@ -22,32 +22,33 @@ rows = 3500
 [validate]
 metric = "auc"
 target = 0.6
+bins = 8
 confidence = 0.999999
-[adapt]
-attempts = 6
+[budget]
+epsilon0 = "2"
 "#;
 
 #[test]
 fn a_ranking_is_tested_from_its_pipeline_file_to_a_verdict() {
     let pipeline = Pipeline::parse(LONG_RIDES).expect("a pipeline");
-    assert!(pipeline.to_text().contains("metric = \"auc\"\ntarget = 0.6\nbins = 32\n"), "{}", pipeline.to_text());
+    assert!(pipeline.to_text().contains("metric = \"auc\"\ntarget = 0.6\nbins = 8\n"), "{}", pipeline.to_text());
     assert_eq!(pipeline.clone().checked(), Ok(pipeline));
     for (from, to, why) in [
         ("target = 0.6", "target = 0.5", "above 0.5 and below 1"),
         ("target = 0.6", "target = 1", "above 0.5 and below 1"),
         ("target = 0.6", "better_than = \"constant\"", "has a target"),
-        ("target = 0.6", "target = 0.6\nbins = 1", "a whole number from 2 to 1024"),
-        ("target = 0.6", "target = 0.6\nbins = 2.5", "a whole number from 2 to 1024"),
+        ("bins = 8", "bins = 1", "a whole number from 2 to 1024"),
+        ("bins = 8", "bins = 2.5", "a whole number from 2 to 1024"),
         ("target = 0.6", "target = 0.6\nbound = 1.0", "not a loss"),
         ("target = 0.6", "target = 0.6\nreject = true", "rejection is available"),
-        ("\"auc\"", "\"accuracy\"\nbins = 3", "it is a key of another metric"),
+        ("\"auc\"", "\"accuracy\"", "it is a key of another metric"),
     ] {
         let error = Pipeline::parse(&LONG_RIDES.replace(from, to)).expect_err(to).to_string();
         assert!(error.contains(why), "{to}: {error}");
     }
 
     let city = City::new(120_000);
-    let engine = city.with_rides("4");
+    let engine = city.with_rides("16");
     let blind = LONG_RIDES.replace("long-rides", "blind").replace(
         "{ column = \"distance\", scale = [0, 30] }",
         "{ sql = \"0 * distance\", name = \"nothing\", scale = [0, 1] }",

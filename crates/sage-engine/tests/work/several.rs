@@ -12,8 +12,8 @@ const LONG_RIDES: &str = r#"
 [pipeline]
 name = "long-rides"
 stream = "taxi"
-label = { truth = "duration > 900" }
-window = { min = "4h" }
+label = { truth = "duration > 600" }
+window = { min = "12h" }
 filter = "distance > 0 AND duration BETWEEN 60 AND 9000"
 features = [{ column = "distance", scale = [0, 30] }]
 [train]
@@ -26,12 +26,13 @@ confidence = 0.999999
 [[validate.also]]
 metric = "auc"
 target = 0.6
+bins = 8
 [[validate.also]]
 metric = "log_loss"
 target = 4.5
 bound = 5.0
-[adapt]
-attempts = 6
+[budget]
+epsilon0 = "2"
 "#;
 
 #[test]
@@ -43,7 +44,7 @@ fn all_metrics_must_be_met_and_the_verdict_names_each() {
     assert_eq!(pipeline.clone().checked(), Ok(pipeline));
 
     let city = City::new(120_000);
-    let engine = city.with_rides("4");
+    let engine = city.with_rides("16");
     // The second metric cannot be met.
     let unmet = LONG_RIDES.replace("long-rides", "unmet").replace("target = 0.6", "target = 0.99999");
     for text in [LONG_RIDES, &unmet] {
@@ -78,8 +79,12 @@ fn all_metrics_must_be_met_and_the_verdict_names_each() {
 #[test]
 fn further_metrics_are_checked_with_the_file() {
     for (from, to, why) in [
-        ("metric = \"auc\"", "metric = \"mse\"\nbound = 1", "for this kind of [train]"),
-        ("metric = \"auc\"\ntarget = 0.6", "metric = \"accuracy\"\ntarget = 0.6", "another metric"),
+        (
+            "metric = \"auc\"\ntarget = 0.6\nbins = 8",
+            "metric = \"mse\"\ntarget = 0.6\nbound = 1",
+            "for this kind of [train]",
+        ),
+        ("metric = \"auc\"\ntarget = 0.6\nbins = 8", "metric = \"accuracy\"\ntarget = 0.6", "has a target already"),
         ("target = 0.6", "target = 0.6\nconfidence = 0.9", "no key `validate.also[0].confidence`"),
         ("target = 0.6", "better_than = \"constant\"", "no key `validate.also[0].better_than`"),
         ("target = 0.6", "target = 0.4", "above 0.5"),

@@ -52,7 +52,7 @@ impl Noise {
 
     /// The bound, in rows, that the largest sum of the first draws, of up to `draws` draws, exceeds with probability at
     /// most `chance`. Infinite if no bound is known.
-    pub(super) fn reach_of_sums(self, draws: NonZeroU32, chance: f64) -> f64 {
+    pub(crate) fn reach_of_sums(self, draws: NonZeroU32, chance: f64) -> f64 {
         let draws = f64::from(draws.get());
         // By Lévy's inequality the largest sum exceeds a bound at most twice as often as the last one.
         let exponent = -libm::log(0.5 * chance);

@@ -11,6 +11,25 @@ const REMEDY: &str = "choose a harder target, or better_than = \"constant\"";
 
 /// The warnings about a planned pipeline.
 pub(super) fn plan_warnings(catalog: &Catalog, recipe: &Recipe) -> Vec<String> {
+    let mut warnings = target_warnings(catalog, recipe);
+    warnings.extend(shared_evidence(catalog, recipe.pipeline()));
+    warnings
+}
+
+/// The warning about a test that names blocks which its model was trained or tested on.
+fn shared_evidence(catalog: &Catalog, pipeline: &Pipeline) -> Option<String> {
+    let newest = catalog.history().newest_block_of_tested(pipeline)?;
+    let known = catalog.stream(&pipeline.stream)?;
+    let named = pipeline.blocks.as_ref()?;
+    let old = (0..=newest).zip(&known.sealed).any(|(_, key)| named.contains(key));
+    old.then(|| {
+        "the model was accepted by the rows of blocks that this test names, so the test adds little to that; leave out \
+         blocks, and only newer ones are read"
+            .to_owned()
+    })
+}
+
+fn target_warnings(catalog: &Catalog, recipe: &Recipe) -> Vec<String> {
     let pipeline = recipe.pipeline();
     let Some(validate) = &pipeline.validate else { return Vec::new() };
     let bounds =

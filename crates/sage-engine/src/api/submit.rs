@@ -204,9 +204,9 @@ impl Engine {
             let (context, _) = paying(gate, id, recipe.pipeline())?;
             let ceilings = Ceilings::new(ledgered, context, &attempt_cost.costs);
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
-            let read = |key: &String| recipe.pipeline().blocks.as_ref().is_none_or(|named| named.contains(key));
-            let own = numbers.into_iter().zip(&known.sealed).filter(|(_, key)| read(key));
-            Ok(own.map(|(block, _)| ceilings.times(block)).collect())
+            let reads = catalog.history().reads(recipe.pipeline());
+            let own = (0..).zip(numbers).zip(&known.sealed).filter(|((index, _), key)| reads(*index, key));
+            Ok(own.map(|((_, block), _)| ceilings.times(block)).collect())
         })
     }
 }

@@ -146,6 +146,10 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
     let not_better_than_constant = "metric = \"mse\"\nbetter_than = \"constant\"\nmargin = 0.9\nbound = 1.0";
     let out_of_reach = "metric = \"mse\"\ntarget = 0.0001\nbound = 1.0\nreject = true";
     let no_classifier = "metric = \"accuracy\"\ntarget = 0.99\nreject = true";
+    // A model is tested again on its own blocks only if the pipeline names them.
+    let blocks = engine.snapshot().expect("a snapshot").blocks("people").expect("the stream");
+    let keys: Vec<String> = blocks.into_iter().map(|block| quoted(&block.key)).collect();
+    let [again_y, again_b] = [Y, B_NUMBER].map(|label| format!("{label}\nblocks = [{}]", keys.join(", ")));
     let model = |name, label, features, train, validate| {
         let model = Model { name, label, features, train, validate };
         model.text(&condition)
@@ -157,9 +161,9 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
         model("categories", Y, &categories, RIDGE, &bernstein),
         model("tables", Y, &tables, RIDGE, &empirical),
         model("not-better", Y, DIGIT, RIDGE, not_better),
-        model("again", Y, "", AGAIN, &mse),
+        model("again", &again_y, "", AGAIN, &mse),
         model("flat", B_NUMBER, NAMED, RIDGE, &mse),
-        model("again-hopeless", B_NUMBER, "", AGAIN_FLAT, hopeless),
+        model("again-hopeless", &again_b, "", AGAIN_FLAT, hopeless),
     ];
     let by_steps = vec![
         model("network", Y, &numbers, &mlp, &mse),

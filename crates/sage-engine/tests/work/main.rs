@@ -15,6 +15,7 @@ mod loops;
 mod missing;
 mod progress;
 mod real;
+mod retest;
 mod several;
 mod static_checks;
 mod still;

@@ -3,10 +3,10 @@
 //! A refusal must never depend on anything but public values: the request, the policy and earlier charges.
 
 use crate::block::{BlockId, Lane};
-use sage_numerics::decimal;
 use crate::event::GrantId;
 use crate::filter::{Component, PriceError, Rule};
 use crate::message::display;
+use sage_numerics::decimal;
 
 /// The account that a ceiling bounds.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -186,12 +186,20 @@ impl Call<'_> {
 
     /// The release with the name `name`, `name@3`, `name@champion` or `name@latest`, if it is disclosed to the caller.
     pub(crate) fn release_named(&self, text: &str) -> Result<ReleaseView, Problem> {
-        Ok(self.engine().release_shown(text, &self.shown())?)
+        Ok(self.known_alarm(self.engine().release_shown(text, &self.shown())?))
     }
 
     /// All releases that are disclosed to the caller, by name and version.
     pub(crate) fn releases(&self) -> Vec<ReleaseView> {
-        self.engine().releases_shown(&self.shown())
+        let releases = self.engine().releases_shown(&self.shown());
+        releases.into_iter().map(|release| self.known_alarm(release)).collect()
+    }
+
+    /// The release without its alarm, where the caller may not see what happens in its stream: an alarm begins and ends
+    /// at the moment of an attempt.
+    fn known_alarm(&self, release: ReleaseView) -> ReleaseView {
+        let failing = release.failing.filter(|_| self.sees(&release.stream));
+        ReleaseView { failing, ..release }
     }
 
     /// Whether a release is disclosed to the caller: at once with a role on its stream, otherwise after the disclosure

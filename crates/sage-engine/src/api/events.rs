@@ -3,10 +3,13 @@
 //! An event is shown by its kind and the public names it concerns. Bodies stay in the log: costs are shown by the views
 //! of runs and blocks, to principals who may see them.
 
+use std::sync::Arc;
+
 use sage_kernel::{Event, GrantId, Head, Log, Record, StreamId};
 
+use crate::adapt::Verdict;
 use crate::api::{Engine, EngineError, Principal};
-use crate::catalog::{Catalog, Note, Step, text_digest};
+use crate::catalog::{Catalog, Conclusion, Note, Run, Step, conclusion, text_digest};
 use crate::log::{RESTORE_NOTE, ROLLBACK_NOTE};
 use crate::stream::Role;
 
@@ -62,6 +65,8 @@ pub const EVENT_KINDS: &[&str] = &[
     "recurrence-stopped",
     "release-withdrawn",
     "released",
+    "retest-failed",
+    "retest-passed",
     "restore-acknowledged",
     "rollback-acknowledged",
     "rows-ingested",
@@ -192,7 +197,7 @@ fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
         Note::RunStepped { run, step } => {
             let released = matches!(step, Step::Judged { report } if report.release.is_some());
             let name = run_of(run).filter(|_| released).map(|run| run.pipeline.name.clone());
-            (stepped(step), of_run(run), Some(*run), name)
+            (stepped(step, run_of(run)), of_run(run), Some(*run), name)
         }
         Note::AliasMoved { release, version, .. } => {
             ("alias-moved", of_release(release, *version), None, Some(release.clone()))
@@ -220,7 +225,18 @@ fn noted(record: &Record, catalog: &Catalog, note: &Note) -> EventView {
     EventView { number: record.number, time: record.time, kind, stream, run, release, by, file, digest, member }
 }
 
-const fn stepped(step: &Step) -> &'static str {
+/// The kind of a step. The step that ends a test of a released model says whether the model passed.
+fn stepped(step: &Step, run: Option<&Arc<Run>>) -> &'static str {
+    let ends = match step {
+        Step::Judged { report } => report.verdict != Verdict::Retry,
+        Step::Ended { .. } => true,
+        _ => false,
+    };
+    match run.filter(|_| ends).and_then(|run| conclusion(run)) {
+        Some(Conclusion::Passed) => return "retest-passed",
+        Some(Conclusion::Failed) => return "retest-failed",
+        None => {}
+    }
     match step {
         Step::Chosen { .. } => "attempt-chosen",
         Step::Refused => "attempt-refused",

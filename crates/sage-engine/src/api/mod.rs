@@ -11,6 +11,7 @@ mod checkpoint;
 mod error;
 mod events;
 mod ingest;
+mod plan_warnings;
 pub(crate) mod policy;
 mod quarantine;
 mod query;

@@ -33,6 +33,8 @@ pub struct ReleaseView {
     pub aliases: Vec<String>,
     /// Why it was withdrawn, if it was.
     pub withdrawn: Option<String>,
+    /// The run with which its alarm began: a later test of this model did not pass, and none passed since.
+    pub failing: Option<u64>,
 }
 
 impl Engine {
@@ -221,5 +223,6 @@ fn view(catalog: &Catalog, name: &str, version: u32, one: &ReleaseRecord) -> Rel
         digest: one.digest.clone(),
         aliases: catalog.history().aliases(name, version),
         withdrawn: one.withdrawn.clone(),
+        failing: one.failing,
     }
 }

@@ -6,6 +6,7 @@ use sage_kernel::{AccessModes, Amounts, Blocks, Cost, Epsilon, Filter, Lane};
 use sage_learn::plan::odometer;
 
 use crate::adapt::{End, Outcome, Phase};
+use crate::api::plan_warnings::plan_warnings;
 use crate::api::policy::{found, in_role, paying, paying_context};
 use crate::api::releases::{Shown, ShownTables};
 use crate::api::{Engine, EngineError, Principal, note, now};
@@ -115,6 +116,7 @@ impl Engine {
             most: alone(&filter, &most),
             runs_left: if newest.len() < window { 0 } else { newest.first().copied().unwrap_or(0) },
             forecast: forecast_lines(&catalog, &recipe, &filter, &terms, &attempt_cost),
+            warnings: plan_warnings(&catalog, &recipe),
         })
     }
 
@@ -202,9 +204,9 @@ impl Engine {
             let (context, _) = paying(gate, id, recipe.pipeline())?;
             let ceilings = Ceilings::new(ledgered, context, &attempt_cost.costs);
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
-            let read = |key: &String| recipe.pipeline().blocks.as_ref().is_none_or(|named| named.contains(key));
-            let own = numbers.into_iter().zip(&known.sealed).filter(|(_, key)| read(key));
-            Ok(own.map(|(block, _)| ceilings.times(block)).collect())
+            let reads = catalog.history().reads(recipe.pipeline());
+            let own = (0..).zip(numbers).zip(&known.sealed).filter(|((index, _), key)| reads(*index, key));
+            Ok(own.map(|((_, block), _)| ceilings.times(block)).collect())
         })
     }
 }

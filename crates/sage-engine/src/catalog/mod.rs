@@ -6,6 +6,7 @@
 mod approval;
 mod note;
 mod note_collector;
+mod retest;
 mod run;
 
 use std::collections::btree_map::Entry;
@@ -13,6 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 pub(crate) use note::Note;
 pub(crate) use note_collector::NoteCollector;
+pub(crate) use retest::{Conclusion, conclusion};
 pub(crate) use run::{AttemptEnd, AttemptRecord, ReleaseRecord, Run, RunHistory, Step};
 use sage_learn::count::Node;
 

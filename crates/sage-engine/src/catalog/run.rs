@@ -94,6 +94,8 @@ pub(crate) struct Run {
     pub(crate) terms: crate::plan::Terms,
     pub(crate) state: adapt::State,
     pub(crate) attempts: Vec<AttemptRecord>,
+    /// The name and the version of the release that its last judged attempt tested.
+    pub(crate) tested: Option<(String, u32)>,
 }
 
 /// One version of a release.
@@ -103,6 +105,8 @@ pub(crate) struct ReleaseRecord {
     pub(crate) run: u64,
     pub(crate) digest: String,
     pub(crate) withdrawn: Option<String>,
+    /// The run with which its alarm began: it tested the release again, which did not pass, and none passed since.
+    pub(crate) failing: Option<u64>,
 }
 
 /// All runs and releases.
@@ -111,7 +115,7 @@ pub(crate) struct RunHistory {
     /// Indexed by run number minus one.
     runs: Vec<Arc<Run>>,
     /// The versions of each name, indexed by version minus one.
-    releases: BTreeMap<String, Vec<ReleaseRecord>>,
+    pub(super) releases: BTreeMap<String, Vec<ReleaseRecord>>,
     aliases: BTreeMap<(String, String), u32>,
     /// All versions that each alias has pointed to, newest last.
     moves: BTreeMap<(String, String), Vec<u32>>,
@@ -227,13 +231,16 @@ impl RunHistory {
                 let plan = terms.plan(&pipeline, submitted).map_err(|_| InvalidNote)?;
                 let state = adapt::State::new(plan);
                 self.owners.entry(pipeline.name.clone()).or_insert_with(|| pipeline.stream.clone());
-                self.runs.push(Arc::new(Run { pipeline, by, submitted, code, terms, state, attempts: Vec::new() }));
+                let (attempts, tested) = (Vec::new(), None);
+                self.runs.push(Arc::new(Run { pipeline, by, submitted, code, terms, state, attempts, tested }));
             }
             Note::RecurrenceStopped { pipeline, .. } => {
                 self.stopped.insert(pipeline, self.runs.len() as u64);
             }
             Note::RunStepped { run, step } => {
                 let index = usize::try_from(run).ok().and_then(|run| run.checked_sub(1)).ok_or(InvalidNote)?;
+                let judged = matches!(step, Step::Judged { .. });
+                let tested = self.run(run).filter(|_| judged).and_then(|own| self.tested_release(&own.pipeline));
                 let own = Arc::make_mut(self.runs.get_mut(index).ok_or(InvalidNote)?);
                 own.state = own.state.clone().step(step.event()).map_err(|_| InvalidNote)?;
                 if let Step::Judged { report: Report { release: Some(digest), .. } } = &step {
@@ -241,10 +248,12 @@ impl RunHistory {
                         Train::Statistic(_) => Kind::Statistic,
                         _ => Kind::Model,
                     };
-                    let release = ReleaseRecord { kind, run, digest: digest.clone(), withdrawn: None };
+                    let release = ReleaseRecord { kind, run, digest: digest.clone(), withdrawn: None, failing: None };
                     self.releases.entry(own.pipeline.name.clone()).or_default().push(release);
                 }
                 own.record_step(step);
+                own.tested = tested.or(own.tested.take());
+                self.record_conclusion(run);
             }
             Note::AliasMoved { release, alias, version, .. } => {
                 self.moves.entry((release.clone(), alias.clone())).or_default().push(version);

@@ -7,6 +7,7 @@ use sage_kernel::{Lane, Mechanism, Rate, Session, Sigma};
 use sage_learn::encode::Encoded;
 pub use sage_learn::network::RateSchedule;
 use sage_learn::network::{self, ChargedSteps, Hyperparameters, Loss, Network, Shape, StepPlan};
+use sage_learn::validate::LabelSums;
 use sage_model::bundle::{Fields, Graph, Model};
 
 use super::{FitError, FittedModel, Fitting, TrainKeys, TrainingBudget, WEIGHT_BYTES, active_inputs};
@@ -121,7 +122,7 @@ impl DpSgd {
         };
         let network = self.written.train(session, Lane::Train, shape, &charged, fitting.threads, &mut proceed);
         match network {
-            Ok(network) => Ok(Box::new(network)),
+            Ok((network, labels)) => Ok(Box::new(TrainedNetwork { network, labels })),
             Err(error) => Err(stopped.unwrap_or_else(|| FitError::new(error))),
         }
     }
@@ -171,19 +172,29 @@ fn weights_per_row(shape: &Shape, active: f64) -> f64 {
     active * widths.first().copied().unwrap_or(1.0) + inner
 }
 
-impl FittedModel for Network {
+/// A network with the sums of the labels that its training released.
+struct TrainedNetwork {
+    network: Network,
+    labels: LabelSums,
+}
+
+impl FittedModel for TrainedNetwork {
     fn predictor(&self) -> Box<dyn Fn(&sage_learn::encode::Example<'_>) -> f64 + '_> {
-        let one = self.row_predictor();
+        let one = self.network.row_predictor();
         Box::new(move |row| f64::from(one.forward(row)))
+    }
+
+    fn label_sums(&self) -> Option<LabelSums> {
+        Some(self.labels)
     }
 
     fn graph(self: Box<Self>, fields: Fields, label: Option<(f64, f64)>) -> Result<Graph, FitError> {
         let network = match label {
             Some(bounds) => {
                 let diverged = || FitError::new("a weight left the range of numbers; take a smaller learning rate");
-                self.rescaled(bounds).ok_or_else(diverged)?
+                self.network.rescaled(bounds).ok_or_else(diverged)?
             }
-            None => *self,
+            None => self.network,
         };
         fields.with(Model::Network(&network)).map_err(FitError::new)
     }

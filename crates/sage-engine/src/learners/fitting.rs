@@ -4,6 +4,7 @@ use std::fmt;
 
 use sage_kernel::{Mechanism, TableNoise};
 use sage_learn::encode::Example;
+use sage_learn::validate::LabelSums;
 use sage_model::bundle::{Fields, Graph};
 
 use crate::plan::{Inputs, charged_table_noise};
@@ -60,6 +61,12 @@ impl std::error::Error for FitError {}
 pub trait FittedModel {
     /// Predicts the label of an encoded row: a number from 0 to 1, or the probability of the class.
     fn predictor(&self) -> Box<dyn Fn(&Example<'_>) -> f64 + '_>;
+
+    /// The sums of the labels of the train lane, if the training released them; only then may
+    /// [`super::Learner::releases_label_sums`] be true.
+    fn label_sums(&self) -> Option<LabelSums> {
+        None
+    }
 
     /// The graph of the model over the features in `fields`. `label` are the bounds of a label that is a number; the
     /// graph predicts in these units.

@@ -128,6 +128,12 @@ pub trait Learner: Any + fmt::Debug + Send + Sync {
         active_inputs(inputs)
     }
 
+    /// Whether the training releases the sums of the labels of the train lane, which determine the best constant
+    /// prediction. Otherwise an attempt releases those of the test lane, for a small share of the test's cost.
+    fn releases_label_sums(&self) -> bool {
+        false
+    }
+
     /// Fits a model with the charged mechanisms. It must use no other operation of the session than those.
     ///
     /// # Errors

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use sage_learn::validate::{Estimate, LabelLimits};
+
 use super::{Measured, Metric, MetricKind, MetricTest};
 
 /// The registry's entry.
@@ -36,6 +38,15 @@ impl Metric for AbsoluteError {
 
     fn loss(&self, label: f64, predicted: f64, width: f64) -> f64 {
         ((predicted - label) * width).abs()
+    }
+
+    /// The best constant is the median, which moments do not determine. Its error is at most the standard deviation. No
+    /// constant has less than the variance, because a distance of at most one is at least its square.
+    fn best_constant_value(&self, labels: &LabelLimits, width: f64) -> Option<Estimate> {
+        let variance = labels.variance();
+        let kept = (self.bound / width).min(1.0);
+        let high = (variance.high.sqrt() * width).min(self.bound);
+        Some(Estimate { value: None, low: (kept * variance.low * width).min(high), high })
     }
 
     /// The middle of the range is at most half of it away.

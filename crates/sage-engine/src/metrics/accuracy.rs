@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sage_learn::validate::Estimate;
+use sage_learn::validate::{Estimate, LabelLimits};
 
 use super::{BestConstant, Measured, Metric, MetricKind, MetricTest, RejectionTest};
 
@@ -42,6 +42,11 @@ impl Metric for Accuracy {
         let prediction = f64::from(u8::from(mean.value.unwrap_or(0.5) >= 0.5));
         let gap = if prediction == 1.0 { 1.0 - 2.0 * mean.low.max(0.0) } else { 2.0 * mean.high.min(1.0) - 1.0 };
         Some(BestConstant { prediction, gap: gap.max(0.0) })
+    }
+
+    /// The share of the more frequent class.
+    fn best_constant_value(&self, labels: &LabelLimits, _: f64) -> Option<Estimate> {
+        Some(labels.accuracy())
     }
 
     /// One of the two classes has at least half of the rows.

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sage_learn::validate::Estimate;
+use sage_learn::validate::{Estimate, LabelLimits};
 
 use super::{BestConstant, Measured, Metric, MetricKind, MetricTest};
 
@@ -46,6 +46,11 @@ impl Metric for LogLoss {
         let excess = |share: f64| part(share, prediction) + part(1.0 - share, 1.0 - prediction);
         let limits = [mean.low, mean.high].map(|limit| limit.clamp(0.0, 1.0));
         Some(BestConstant { prediction, gap: excess(limits[0]).max(excess(limits[1])) })
+    }
+
+    /// The entropy of the class.
+    fn best_constant_value(&self, labels: &LabelLimits, _: f64) -> Option<Estimate> {
+        Some(labels.entropy(self.bound))
     }
 
     /// A probability of one half has this loss for either class.

@@ -10,6 +10,7 @@
 
 mod absolute;
 mod accuracy;
+mod auc;
 mod keys;
 mod log_loss;
 mod mse;
@@ -21,13 +22,15 @@ use std::fmt;
 
 pub use absolute::AbsoluteError;
 pub use accuracy::Accuracy;
+pub use auc::Auc;
+pub(crate) use auc::position;
 pub use keys::MetricKeys;
 pub use log_loss::LogLoss;
 pub use mse::SquaredError;
 pub use precision::Precision;
 pub(crate) use registry::kinds;
 pub use registry::{MetricKind, MetricTaken, kind_names, register};
-use sage_learn::validate::{AccuracyTarget, ComparisonTarget, Estimate, LossTarget};
+use sage_learn::validate::{AccuracyTarget, ComparisonTarget, Estimate, LabelLimits, LossTarget};
 
 use crate::pipeline::Goal;
 
@@ -53,6 +56,11 @@ pub enum MetricTest {
     },
     /// The share of rows with a loss of zero must be at least the target. The other rows must have a loss of one.
     CorrectShare,
+    /// The area under the ROC curve must be at least the target.
+    Ranking {
+        /// The number of bins of scores.
+        bins: u32,
+    },
     /// The largest error of a released statistic must be at most the target.
     HalfWidth,
 }
@@ -97,6 +105,13 @@ pub trait Metric: Any + fmt::Debug + Send + Sync {
         None
     }
 
+    /// The metric of the best constant prediction, for labels with these moments, in the units and with the clipping of
+    /// the metric; `None` if the moments say nothing about it. A label that is a number is a share of its range, which is
+    /// `width` wide; a class is 0 or 1.
+    fn best_constant_value(&self, _labels: &LabelLimits, _width: f64) -> Option<Estimate> {
+        None
+    }
+
     /// The value that some constant prediction reaches whatever the rows are, for a label with a range of this width;
     /// `None` if there is no such value.
     fn certain_value(&self, _width: f64) -> Option<f64> {
@@ -130,7 +145,7 @@ impl MetricTest {
     pub const fn bound(self) -> Option<f64> {
         match self {
             Self::MeanLoss { bound } => Some(bound),
-            Self::CorrectShare | Self::HalfWidth => None,
+            Self::CorrectShare | Self::Ranking { .. } | Self::HalfWidth => None,
         }
     }
 
@@ -138,7 +153,7 @@ impl MetricTest {
     pub const fn range(self) -> f64 {
         match self {
             Self::MeanLoss { bound } => bound,
-            Self::CorrectShare => 1.0,
+            Self::CorrectShare | Self::Ranking { .. } => 1.0,
             Self::HalfWidth => f64::INFINITY,
         }
     }
@@ -149,14 +164,21 @@ impl MetricTest {
             // Clipped losses never exceed the bound, so a target at the bound would always be met.
             Self::MeanLoss { .. } => "a number above 0 and below `bound`: the largest mean loss",
             Self::CorrectShare => "a number strictly between 0 and 1: the smallest share of correctly classified rows",
+            Self::Ranking { .. } => "a number above 0.5 and below 1: the smallest area under the ROC curve",
             Self::HalfWidth => "a number above 0: the largest error of the released statistic",
         }
+    }
+
+    /// Whether the target is one that can be tested and is not always met.
+    pub(crate) fn can_have(self, target: f64) -> bool {
+        let least = if matches!(self, Self::Ranking { .. }) { 0.5 } else { 0.0 };
+        target > least && target < self.range()
     }
 
     /// Which side of the target meets it: "at most" or "at least".
     pub const fn direction(self) -> &'static str {
         match self {
-            Self::CorrectShare => "at least",
+            Self::CorrectShare | Self::Ranking { .. } => "at least",
             Self::MeanLoss { .. } | Self::HalfWidth => "at most",
         }
     }
@@ -164,14 +186,16 @@ impl MetricTest {
     /// Whether a value of the metric meets a target.
     pub const fn meets(self, value: f64, target: f64) -> bool {
         match self {
-            Self::CorrectShare => value >= target,
+            Self::CorrectShare | Self::Ranking { .. } => value >= target,
             Self::MeanLoss { .. } | Self::HalfWidth => value <= target,
         }
     }
 
-    /// The goal as the largest mean of the shares that the test sums; `None` for statistics and impossible goals.
+    /// The goal as the largest mean of the shares that the test sums; `None` for statistics, rankings and impossible
+    /// goals.
     pub(crate) fn target_share(self, goal: &Goal) -> Option<f64> {
         match (goal, self) {
+            (_, Self::Ranking { .. }) => None,
             (Goal::Target(target), Self::CorrectShare) => Some(1.0 - AccuracyTarget::new(*target).ok()?.share()),
             (Goal::Target(target), other) => Some(LossTarget::new(*target, other.bound()?).ok()?.share()),
             (Goal::BetterThan { margin, .. }, other) => {

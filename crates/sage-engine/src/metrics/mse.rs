@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use sage_learn::validate::Estimate;
+use sage_learn::validate::{Estimate, LabelLimits};
 
 use super::{BestConstant, Measured, Metric, MetricKind, MetricTest, RejectionTest};
 
@@ -46,6 +46,14 @@ impl Metric for SquaredError {
         let prediction = mean.value.unwrap_or(0.5).clamp(0.0, 1.0);
         let reach = (prediction - mean.low.max(0.0)).max(mean.high.min(1.0) - prediction) * width;
         Some(BestConstant { prediction, gap: reach * reach })
+    }
+
+    /// The variance. Clipping a squared error, which is at most the squared width, takes at most this share of it away.
+    fn best_constant_value(&self, labels: &LabelLimits, width: f64) -> Option<Estimate> {
+        let (square, variance) = (width * width, labels.variance());
+        let kept = (self.bound / square).min(1.0);
+        let [low, high] = [kept * variance.low, variance.high].map(|share| (share * square).min(self.bound));
+        Some(Estimate { value: variance.value.map(|value| (value * square).clamp(low, high)), low, high })
     }
 
     /// The middle of the range is at most half of it away.

@@ -3,11 +3,12 @@
 use std::fmt;
 use std::sync::{Arc, PoisonError, RwLock};
 
-use super::{Measured, Metric, MetricKeys, absolute, accuracy, log_loss, mse, precision};
+use super::{Measured, Metric, MetricKeys, absolute, accuracy, auc, log_loss, mse, precision};
 use crate::pipeline::PipelineFileError;
 
 /// The metrics of this crate. A new one gets its line here.
-const BUILT_IN: &[MetricKind] = &[mse::KIND, log_loss::KIND, absolute::KIND, accuracy::KIND, precision::KIND];
+const BUILT_IN: &[MetricKind] =
+    &[mse::KIND, log_loss::KIND, absolute::KIND, accuracy::KIND, auc::KIND, precision::KIND];
 
 /// The metrics that other crates have registered in this process.
 static REGISTERED: RwLock<Vec<MetricKind>> = RwLock::new(Vec::new());

@@ -29,12 +29,14 @@ pub enum Statistic {
         /// Its bounds.
         bounds: Bounds,
     },
-    /// The number of rows per key.
+    /// The number of rows per key, or the share of all rows that have a key of the list.
     Histogram {
         /// The key: an SQL expression.
         by: String,
         /// The list of keys.
         keys: Keys,
+        /// Whether shares are released, and compared with the target, instead of numbers.
+        relative: bool,
     },
     /// The mean of a value per key.
     GroupMean {
@@ -67,16 +69,18 @@ enum Keyword {
     Mean,
     Variance,
     Histogram,
+    Frequencies,
     GroupMean,
     Quantile,
 }
 
-const KEYWORDS: [(&str, Keyword); 7] = [
+const KEYWORDS: [(&str, Keyword); 8] = [
     ("count", Keyword::Count),
     ("sum", Keyword::Sum),
     ("mean", Keyword::Mean),
     ("variance", Keyword::Variance),
     ("histogram", Keyword::Histogram),
+    ("frequencies", Keyword::Frequencies),
     ("group_mean", Keyword::GroupMean),
     ("quantile", Keyword::Quantile),
 ];
@@ -91,7 +95,7 @@ impl Statistic {
         let allowed: &[&str] = match word {
             Keyword::Count => &[],
             Keyword::Sum | Keyword::Mean | Keyword::Variance => &["of", "bounds"],
-            Keyword::Histogram => &["by", "keys"],
+            Keyword::Histogram | Keyword::Frequencies => &["by", "keys"],
             Keyword::GroupMean => &["of", "by", "keys", "bounds"],
             Keyword::Quantile => &["of", "bounds", "at", "grid"],
         };
@@ -106,7 +110,8 @@ impl Statistic {
             Keyword::Sum => Self::Sum { of: of()?, bounds: bounds()? },
             Keyword::Mean => Self::Mean { of: of()?, bounds: bounds()? },
             Keyword::Variance => Self::Variance { of: of()?, bounds: bounds()? },
-            Keyword::Histogram => Self::Histogram { by: by()?, keys: keys()? },
+            Keyword::Histogram => Self::Histogram { by: by()?, keys: keys()?, relative: false },
+            Keyword::Frequencies => Self::Histogram { by: by()?, keys: keys()?, relative: true },
             Keyword::GroupMean => Self::GroupMean { of: of()?, by: by()?, keys: keys()?, bounds: bounds()? },
             Keyword::Quantile => {
                 Self::Quantile { of: of()?, bounds: bounds()?, at: read_shares(section)?, grid: read_grid(section)? }
@@ -123,8 +128,9 @@ impl Statistic {
             Self::Sum { of, bounds } => value("sum", of, bounds),
             Self::Mean { of, bounds } => value("mean", of, bounds),
             Self::Variance { of, bounds } => value("variance", of, bounds),
-            Self::Histogram { by, keys } => {
-                format!("statistic = \"histogram\"\nby = {}\nkeys = {keys}\n", quoted(by))
+            Self::Histogram { by, keys, relative } => {
+                let word = if *relative { "frequencies" } else { "histogram" };
+                format!("statistic = \"{word}\"\nby = {}\nkeys = {keys}\n", quoted(by))
             }
             Self::GroupMean { of, by, keys, bounds } => {
                 format!("{}by = {}\nkeys = {keys}\n", value("group_mean", of, bounds), quoted(by))

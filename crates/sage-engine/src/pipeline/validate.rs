@@ -53,17 +53,21 @@ pub struct Validate {
     pub test: TestBound,
     /// Whether the run ends once no model of this class can reach the target.
     pub reject: bool,
+    /// Further metrics whose targets must be met by the same model. They have the same confidence, do not reject and have
+    /// no further metrics themselves.
+    pub also: Vec<Self>,
 }
 
 // Not derived: the derived comparison would move the metric.
 impl PartialEq for Validate {
     fn eq(&self, other: &Self) -> bool {
-        let Self { metric, goal, confidence, test, reject } = self;
+        let Self { metric, goal, confidence, test, reject, also } = self;
         **metric == *other.metric
             && *goal == other.goal
             && *confidence == other.confidence
             && *test == other.test
             && *reject == other.reject
+            && *also == other.also
     }
 }
 
@@ -76,15 +80,19 @@ const TESTS: [(&str, TestBound); 4] = [
 const CONFIDENCE_DEFAULT: f64 = 0.95;
 
 /// The keys of `[validate]` that this crate's metrics have.
-const KEYS: [&str; 8] = ["metric", "target", "better_than", "margin", "bound", "confidence", "test", "reject"];
+const KEYS: [&str; 9] = ["metric", "target", "better_than", "margin", "bound", "confidence", "test", "reject", "also"];
+/// The keys of a further metric.
+const FURTHER_KEYS: [&str; 4] = ["metric", "target", "bound", "test"];
+/// The most further metrics.
+const MOST_FURTHER: usize = 7;
 /// The keys of metrics that are mean losses.
 const LOSS_KEYS: [&str; 2] = ["bound", "test"];
 
-/// Reads `metric` and its keys.
-fn read_metric(section: &Section<'_>) -> Result<Arc<dyn Metric>, DocumentError> {
+/// Reads `metric` and its keys; `keys` are the other keys of the table.
+fn read_metric(section: &Section<'_>, keys: &[&'static str]) -> Result<Arc<dyn Metric>, DocumentError> {
     let kinds = metrics::kinds();
-    let mut known = KEYS.to_vec();
-    known.extend(kinds.iter().flat_map(|kind| kind.keys).filter(|key| !KEYS.contains(key)));
+    let mut known = keys.to_vec();
+    known.extend(kinds.iter().flat_map(|kind| kind.keys).filter(|key| !keys.contains(key)));
     section.only(&known)?;
     let words: Vec<(&'static str, MetricKind)> = kinds.iter().map(|kind| (kind.name, *kind)).collect();
     let kind = section.choice("metric", &words, None)?;
@@ -108,11 +116,14 @@ impl Goal {
         let most = test.range();
         if !section.has("better_than") {
             forbid_keys(section, &["margin"], "margin needs better_than")?;
-            let fits = |target: f64| target > 0.0 && target < most;
+            let fits = |target: f64| test.can_have(target);
             return read_number(section, "target", test.allowed_targets(), None, fits).map(Self::Target);
         }
         if test == MetricTest::HalfWidth {
             return Err(section.wrong("better_than", "left out: a statistic has a target, not a baseline model"));
+        }
+        if matches!(test, MetricTest::Ranking { .. }) {
+            return Err(section.wrong("better_than", "left out: this metric is about pairs of rows and has a target"));
         }
         forbid_keys(section, &["target"], "better_than replaces the target")?;
         let alias = read_release(section, "better_than")?;
@@ -124,7 +135,7 @@ impl Goal {
 
 impl Validate {
     pub(super) fn read(section: &Section<'_>, train: &Train) -> Result<Self, DocumentError> {
-        let metric = read_metric(section)?;
+        let metric = read_metric(section, &KEYS)?;
         let goal = Goal::read(section, metric.test())?;
         const CONFIDENCE: &str = "a number strictly between 0 and 1, such as 0.95";
         let confidence =
@@ -145,11 +156,75 @@ impl Validate {
             return Err(section.wrong("better_than", why));
         }
         let test = section.choice("test", &TESTS, Some(TestBound::KullbackLeibler))?;
-        Ok(Self { metric, goal, confidence, test, reject })
+        let also = Self::read_further(section, train, (&*metric, &goal), confidence)?;
+        Ok(Self { metric, goal, confidence, test, reject, also })
+    }
+
+    /// Reads the list `also` of further metrics.
+    fn read_further(
+        section: &Section<'_>, train: &Train, (first, goal): (&dyn Metric, &Goal), confidence: f64,
+    ) -> Result<Vec<Self>, DocumentError> {
+        let tables = section.sections("also")?;
+        let has_target = matches!(goal, Goal::Target(_)) || goal.is_better_than_constant();
+        if !tables.is_empty() && (!has_target || matches!(train, Train::Statistic(_))) {
+            let why = "left out: further metrics are for models with a target, or with better_than = \"constant\"";
+            return Err(section.wrong("also", why));
+        }
+        if tables.len() > MOST_FURTHER {
+            return Err(section.wrong("also", format!("at most {MOST_FURTHER} further metrics")));
+        }
+        let mut also: Vec<Self> = Vec::with_capacity(tables.len());
+        for table in &tables {
+            let metric = read_metric(table, &FURTHER_KEYS)?;
+            check_metric(table, &*metric, train)?;
+            if metric.kind().measured != first.kind().measured {
+                return Err(table.wrong("metric", "a metric for the same kind of label"));
+            }
+            if also.iter().map(|other| &*other.metric).chain([first]).any(|other| *other == *metric) {
+                return Err(table.wrong("metric", "another metric: this one has a target already"));
+            }
+            let goal = Goal::read(table, metric.test())?;
+            let test = table.choice("test", &TESTS, Some(TestBound::KullbackLeibler))?;
+            also.push(Self { metric, goal, confidence, test, reject: false, also: Vec::new() });
+        }
+        Ok(also)
+    }
+
+    /// Itself and the further metrics, which must all be met.
+    pub fn all(&self) -> impl Iterator<Item = &Self> {
+        std::iter::once(self).chain(&self.also)
+    }
+
+    /// The number of metrics that are tested.
+    pub(crate) fn count(&self) -> u32 {
+        u32::try_from(1 + self.also.len()).unwrap_or(u32::MAX)
+    }
+
+    /// The goal in words, after the name of the metric.
+    pub fn goal_text(&self) -> String {
+        let by = |margin: f64| if margin == 0.0 { String::new() } else { format!(" by {margin}") };
+        match &self.goal {
+            Goal::Target(target) => format!("{} {target}", self.metric.test().direction()),
+            goal @ Goal::BetterThan { margin, .. } if goal.is_better_than_constant() => {
+                format!("better than the best constant{}", by(*margin))
+            }
+            Goal::BetterThan { alias, margin } => format!("better than {alias}{}", by(*margin)),
+        }
     }
 
     pub(super) fn write(&self, out: &mut String) {
-        out.push_str(&format!("\n[validate]\nmetric = \"{}\"\n", self.metric.kind().name));
+        out.push_str("\n[validate]\n");
+        self.write_test(out);
+        out.push_str(&format!("confidence = {:?}\nreject = {}\n", self.confidence, self.reject));
+        for further in &self.also {
+            out.push_str("\n[[validate.also]]\n");
+            further.write_test(out);
+        }
+    }
+
+    /// Appends the metric, its goal and its keys.
+    fn write_test(&self, out: &mut String) {
+        out.push_str(&format!("metric = \"{}\"\n", self.metric.kind().name));
         match &self.goal {
             Goal::Target(target) => out.push_str(&format!("target = {target:?}\n")),
             Goal::BetterThan { alias, margin } => {
@@ -161,7 +236,6 @@ impl Validate {
             let word = TESTS.iter().find(|(_, test)| *test == self.test).map_or("kl", |(word, _)| word);
             out.push_str(&format!("test = \"{word}\"\n"));
         }
-        out.push_str(&format!("confidence = {:?}\nreject = {}\n", self.confidence, self.reject));
     }
 }
 

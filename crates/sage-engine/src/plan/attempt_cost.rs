@@ -12,7 +12,8 @@ use super::refusal::PlanRefusal;
 use super::training::TrainingBudget;
 use super::{Recipe, terms::Terms};
 use crate::allocate::Resources;
-use crate::pipeline::{Statistic, Train};
+use crate::pipeline::{Statistic, Train, Validate};
+use crate::run::releases_label_sums;
 
 /// The noise of training, with everything else that is fixed before it starts.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,10 +37,13 @@ pub struct StageNoise {
     pub train: TrainingNoise,
     /// Of the certificate that no model of this class reaches the target.
     pub reject: Option<Epsilon>,
-    /// Of the validation.
+    /// Of the validation, for each of its metrics.
     pub validate: Option<TableNoise>,
-    /// Of the label's mean on the train lane, from which the best constant prediction follows.
+    /// Of the label's mean on the train lane, from which the best constant prediction follows that a model must be
+    /// better than.
     pub constant: Option<TableNoise>,
+    /// Of the labels' sums on the test lane, from which follows what the best constant prediction reaches.
+    pub labels: Option<TableNoise>,
 }
 
 /// The cost of one attempt, and the noise that it pays for.
@@ -85,7 +89,9 @@ impl AttemptCost {
             train.extend(std::iter::repeat_n(mechanism(noise)?, joins as usize));
             features = Some(noise);
         }
-        let (trained, parts) = training_noise(recipe, &prices, part(shares.train), known)?;
+        let versus_constant = recipe.pipeline().compares_with_constant();
+        let (train_part, constant_part) = without_label_part(part(shares.train), versus_constant);
+        let (trained, parts) = training_noise(recipe, &prices, train_part, known)?;
         train.extend(parts);
         let mut reject = None;
         if recipe.pipeline().validate.as_ref().is_some_and(|validate| validate.reject) {
@@ -94,28 +100,36 @@ impl AttemptCost {
             reject = Some(epsilon);
         }
         let mut constant = None;
-        if recipe.pipeline().compares_with_constant() {
-            // The share for validation, which the test lane pays for the comparison, buys the mean on the train lane.
-            let noise = require_noise(prices.table_noise(part(shares.validate), 1)?, "validate")?;
+        if versus_constant {
+            let noise = require_noise(prices.table_noise(constant_part, 1)?, "train")?;
             train.push(mechanism(noise)?);
             constant = Some(noise);
         }
         let mut validate = None;
+        let mut labels = None;
         let mut test = None;
         match &recipe.pipeline().train {
             // Counts and sums cover the rows of both lanes.
             Train::Statistic(statistic) if uses_both_lanes(statistic) => test = Some(prices.cost(train.clone())?),
             Train::Statistic(_) => {}
             _ => {
-                let noise = require_noise(prices.table_noise(part(shares.validate), 1)?, "validate")?;
-                test = Some(prices.cost(vec![mechanism(noise)?])?);
+                let (test_part, labels_part) = test_parts(recipe, part(shares.validate));
+                let tests = test_count(recipe);
+                let noise = require_noise(prices.table_noise(test_part, tests)?, "validate")?;
+                labels = prices.table_noise(labels_part, 1)?.filter(|_| labels_part > 0);
+                let noises = std::iter::repeat_n(noise, tests as usize).chain(labels);
+                test = Some(prices.cost(noises.map(mechanism).collect::<Result<_, _>>()?)?);
                 validate = Some(noise);
             }
         }
         let train = if train.is_empty() { None } else { Some(prices.cost(train)?) };
         let costs = [train, test];
         let resources = prices.resources(costs.each_ref().map(Option::as_ref))?;
-        Ok(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate, constant } })
+        Ok(Self {
+            costs,
+            resources,
+            noises: StageNoise { features, train: trained, reject, validate, constant, labels },
+        })
     }
 }
 
@@ -126,9 +140,29 @@ pub(crate) fn tested_noise(recipe: &Recipe, filter: &Filter, delta: Delta, cost:
     let shares = recipe.pipeline().budget.shares;
     match &recipe.pipeline().train {
         Train::Statistic(statistic) => prices.table_noise(part_of(cost, shares.train), table_count(statistic).ok()?),
-        _ => prices.table_noise(part_of(cost, shares.validate), 1),
+        _ => prices.table_noise(test_parts(recipe, part_of(cost, shares.validate)).0, test_count(recipe)),
     }
     .ok()?
+}
+
+/// A stage that also releases sums of labels gives them one in this many parts of its cost.
+const LABEL_PARTS: u64 = 16;
+
+/// The cost of a stage, divided between the stage and the sums of labels.
+const fn without_label_part(cost: u64, releases_labels: bool) -> (u64, u64) {
+    let labels = if releases_labels { cost / LABEL_PARTS } else { 0 };
+    (cost - labels, labels)
+}
+
+/// The number of tests on the test lane. Each is one release, and they share the cost equally.
+pub(super) fn test_count(recipe: &Recipe) -> u32 {
+    recipe.pipeline().validate.as_ref().map_or(1, Validate::count)
+}
+
+/// The cost of the test lane, divided between the test and the sums of labels.
+fn test_parts(recipe: &Recipe, cost: u64) -> (u64, u64) {
+    let pipeline = recipe.pipeline();
+    without_label_part(cost, releases_label_sums(&pipeline.train, pipeline.validate.as_ref()))
 }
 
 /// A share of a cost, rounded down.

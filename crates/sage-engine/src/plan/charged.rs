@@ -5,11 +5,12 @@
 
 use sage_kernel::{Cost, Mechanism, Sigma, TableNoise};
 
-use super::attempt_cost::{AttemptCost, StageNoise, TrainingNoise};
+use super::attempt_cost::{AttemptCost, StageNoise, TrainingNoise, test_count};
 use super::price::least_sigma_of_table;
 use super::{Recipe, uses_both_lanes};
 use crate::allocate::Resources;
 use crate::pipeline::Train;
+use crate::run::releases_label_sums;
 
 impl AttemptCost {
     /// The attempt cost that these recorded charges of the train and the test lane, and these allocated resources, came
@@ -36,9 +37,18 @@ impl AttemptCost {
         let validate = match &pipeline.train {
             Train::Statistic(statistic) if !uses_both_lanes(statistic) && !test.is_empty() => return None,
             Train::Statistic(_) => None,
+            _ if test.len() < test_count(recipe) as usize => return None,
             _ => Some(charged_table_noise(test.first()?)?),
         };
-        Some(Self { costs, resources, noises: StageNoise { features, train: trained, reject, validate, constant } })
+        // Earlier versions charged the test alone.
+        let labels = match test.get(test_count(recipe) as usize) {
+            Some(part) if releases_label_sums(&pipeline.train, pipeline.validate.as_ref()) => {
+                Some(charged_table_noise(part)?)
+            }
+            _ => None,
+        };
+        let noises = StageNoise { features, train: trained, reject, validate, constant, labels };
+        Some(Self { costs, resources, noises })
     }
 }
 
@@ -128,17 +138,21 @@ reject = true
         let command = format!("{head}label = \"duration\"\n[train]\ncommand = [\"true\"]\n{test}");
         let constant = LINE.replace("reject = true", "").replace("target = 0.1", "better_than = \"constant\"");
         assert!(constant.contains("better_than"));
+        let several = format!("{LINE}[[validate.also]]\nmetric = \"absolute\"\ntarget = 0.2\nbound = 1.0\n");
         let file = StreamFile::parse(TAXI).expect("a file");
         let (epsilon, delta) = (Epsilon::ceiling("4").expect("a number"), Delta::ceiling("1e-6").expect("a number"));
         let ceiling = Ceiling { epsilon, delta };
         for rule in [Rule::Basic, Rule::Strong, Rule::Renyi] {
             let filter = Filter::new(rule, ceiling).expect("a filter");
-            for text in [LINE, &network, &logistic, &mean, &count, &command, &constant] {
+            for text in [LINE, &network, &logistic, &mean, &count, &command, &constant, &several] {
                 let pipeline = Pipeline::parse(text).unwrap_or_else(|error| panic!("{error}\n{text}"));
                 let terms = Terms::new(&pipeline, &file, &filter).expect("terms");
                 let recipe = Recipe::new(pipeline, &file, &NoTables).expect("a recipe");
                 let known = CostInputs { filter: &filter, terms, cost: terms.first_cost, rows: Some(4000.0) };
                 let cost = AttemptCost::new(&recipe, known).expect("a cost");
+                for lane in sage_kernel::Lane::BOTH {
+                    assert!(cost.resources.loss(lane) <= terms.first_cost, "{lane:?} of {:?}: {text}", filter.rule());
+                }
                 let found = AttemptCost::as_charged(&recipe, cost.costs.clone(), cost.resources);
                 let found = found.unwrap_or_else(|| panic!("{:?}: {text}", filter.rule()));
                 assert_eq!((&found.costs, found.resources), (&cost.costs, cost.resources), "{rule:?}");
@@ -147,6 +161,13 @@ reject = true
                 assert!(alike(found.noises.validate, cost.noises.validate), "{found:?} {cost:?}");
                 assert!(alike(found.noises.constant, cost.noises.constant), "{found:?} {cost:?}");
                 assert_eq!(found.noises.constant.is_some(), *text == *constant);
+                assert!(alike(found.noises.labels, cost.noises.labels), "{found:?} {cost:?}");
+                let [_, test] = cost.costs.clone();
+                let tests = test_count(&recipe) as usize;
+                let alone =
+                    test.map(|test| Cost::new(test.parts()[..tests.min(test.parts().len())].to_vec()).expect("a cost"));
+                let earlier = AttemptCost::as_charged(&recipe, [cost.costs[0].clone(), alone], cost.resources);
+                assert!(earlier.is_some_and(|earlier| earlier.noises.labels.is_none()), "{text}");
                 match (&found.noises.train, &cost.noises.train) {
                     (TrainingNoise::Tables(one), TrainingNoise::Tables(two)) => assert!(alike(Some(*one), Some(*two))),
                     (one, two) => assert_eq!(one, two),

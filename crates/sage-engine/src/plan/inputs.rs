@@ -46,6 +46,11 @@ impl Inputs {
         self.label
     }
 
+    /// The width of the range of a label that is a number; one for classes.
+    pub fn label_width(&self) -> f64 {
+        self.label.map_or(1.0, |(low, high)| high - low)
+    }
+
     /// The input fields of the model graph, from a fitted encoding.
     ///
     /// # Errors

@@ -22,6 +22,8 @@ pub struct Preview {
     /// How many blocks are likely to be enough at several costs, cheapest first; empty if nothing is known about the
     /// rows yet.
     pub forecast: Vec<ForecastLine>,
+    /// What to know before submitting it, such as a target that a constant prediction meets.
+    pub warnings: Vec<String>,
 }
 
 /// How many blocks are likely to be enough at a cost.

@@ -132,7 +132,7 @@ impl Types {
             | Statistic::Mean { of: sql, .. }
             | Statistic::Variance { of: sql, .. }
             | Statistic::Quantile { of: sql, .. } => of(sql),
-            Statistic::Histogram { by: sql, keys } => by(sql, keys),
+            Statistic::Histogram { by: sql, keys, .. } => by(sql, keys),
             Statistic::GroupMean { of: sql, by: key, keys, .. } => of(sql).and_then(|()| by(key, keys)),
         }
     }

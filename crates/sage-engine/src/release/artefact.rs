@@ -93,6 +93,8 @@ fn card(receipt: &Receipt) -> Card {
         validator: validator.clone(),
         target: receipt.target.clone().unwrap_or_default(),
         confidence: receipt.confidence.clone().unwrap_or_default(),
+        estimate: receipt.estimate.map(|estimate| estimate.to_string()),
+        best_constant: receipt.best_constant.map(|constant| constant.to_string()),
     });
     Card {
         name: receipt.pipeline.clone(),

@@ -2,8 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
+use crate::run::Interval;
+
 /// The receipt of a release. Budget numbers are decimal texts, as the ledger prints them.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Receipt {
     /// The pipeline, whose name is also the name of the release.
@@ -42,4 +44,10 @@ pub struct Receipt {
     pub target: Option<String>,
     /// The confidence of the verdict.
     pub confidence: Option<String>,
+    /// What the test found, where `best_constant` is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<Interval>,
+    /// The metric of the best constant prediction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_constant: Option<Interval>,
 }

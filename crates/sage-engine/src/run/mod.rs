@@ -3,6 +3,7 @@
 //! Rows are reached only through the kernel's mechanisms, so everything that an attempt returns was paid for by its
 //! cost. The reason of a failure follows from public and released data, never from a row.
 
+mod constant;
 mod model;
 mod observer;
 mod report;
@@ -12,12 +13,13 @@ mod unit;
 use std::fmt;
 
 use sage_kernel::FinishedSession;
-use sage_learn::validate::{Confidence, Rejection, Risk, Verdict};
+use sage_learn::validate::{Confidence, Estimate, Rejection, Risk, Verdict};
 use sage_model::bundle::Graph;
 
 use crate::adapt::Attempt;
 use crate::pipeline::Pipeline;
 
+pub(crate) use constant::{is_met_by_a_constant, releases_label_sums};
 pub(crate) use model::{ExternalModelTest, block_sums, certificate_row, train_and_test};
 pub(crate) use observer::AttemptObserver;
 pub use observer::Stage;
@@ -32,6 +34,8 @@ pub(crate) struct AttemptResult {
     pub(crate) finished: FinishedSession,
     /// The verdict of the validation.
     pub(crate) verdict: Verdict,
+    /// The metric of the best constant prediction, where the test has a target and it is known.
+    pub(crate) best_constant: Option<Estimate>,
     /// What is released if the verdict is to accept.
     pub(crate) product: Product,
 }

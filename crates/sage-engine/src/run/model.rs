@@ -1,20 +1,23 @@
 //! An attempt at a model: group means, training, validation on the test lane, and the graph.
 
+use std::num::NonZeroU32;
+
 use sage_kernel::noise::NoiseSource;
-use sage_kernel::{Contribution, Epsilon, Lane, MomentBounds, Rows, Session, TableNoise};
+use sage_kernel::{Contribution, Epsilon, MomentBounds, Rows, Session, TableNoise};
 use sage_learn::encode::{Encoded, Example, LabelKind, Layout, UnitExamples};
-use sage_learn::statistics::{Mean, fit_join};
+use sage_learn::statistics::fit_join;
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{
-    AccuracyCheck, AccuracyTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget, Decision,
-    LeastLossCheck, LossCheck, LossTarget, Risk, Verdict,
+    AccuracyCheck, AccuracyTarget, AucCheck, AucTarget, BestAnswersCheck, Bound, ComparisonCheck, ComparisonTarget,
+    Estimate, LeastLossCheck, LossCheck, LossTarget, Risk, Verdict,
 };
 
-use super::unit::{mean, mean_loss, turns};
+use super::constant::{best_constant, compare_all, release_label_sums};
+use super::unit::{mean_loss, turns};
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
 use crate::learners::{BlockSums, FittedModel, Fitting};
-use crate::metrics::{BestConstant, MetricTest, RejectionTest};
+use crate::metrics::{BestConstant, MetricTest, RejectionTest, position};
 use crate::pipeline::{Goal, TestBound, Train, Validate};
 use crate::plan::{AttemptCost, Inputs, Recipe, TrainingNoise};
 use crate::read::{Batch, Row};
@@ -46,35 +49,28 @@ pub(crate) fn train_and_test(
     let (accept, constant) = match cost.noises.constant {
         // One half of the risk is for the limits of the label's mean, the other for the comparison.
         Some(noise) => {
-            let half = accept.split(std::num::NonZeroU32::MIN.saturating_add(1));
+            let half = accept.split(NonZeroU32::MIN.saturating_add(1));
             (half, Some(best_constant(&mut session, inputs, validate, noise, half)?))
         }
         None => (accept, None),
     };
     let test = Test { inputs, validate, fitted: &*fitted, constant };
-    let accepting = test.run(&mut session, cost, accept)?;
+    let mut accepting = Vec::with_capacity(1 + validate.also.len());
+    for validate in validate.all() {
+        accepting.push(Test { validate, ..test }.run(&mut session, cost, accept)?);
+    }
     let mut rejecting = Vec::new();
     if let (Some(risk), Some(epsilon)) = (reject, cost.noises.reject) {
         rejecting.push(test.test_rejection(&mut session, epsilon, risk)?);
     }
-    let mut verdict = Verdict::together(vec![accepting], rejecting);
-    if verdict.decision == Decision::Accept && is_met_by_a_constant(validate, inputs) {
-        verdict.explanation.push_str(CONSTANT_MEETS_IT);
-    }
+    let released = release_label_sums(&mut session, cost.noises.labels, |row| Some(f64::from(row.label)))?;
+    let labels = fitted.label_sums().or(released);
+    let best_constant = compare_all(&mut accepting, validate, labels, accept, inputs.label_width());
+    let verdict = Verdict::together(accepting, rejecting);
     let fields = inputs.graph(&encoding).map_err(AttemptFailure::because)?;
     let graph = fitted.graph(fields, inputs.label()).map_err(AttemptFailure::because)?;
-    Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
-}
-
-/// The warning of an accepted model whose target shows nothing.
-const CONSTANT_MEETS_IT: &str = " Warning: some constant prediction meets this target whatever the rows are; require \
-                                 better_than = \"constant\" to show that the model has learnt from its features.";
-
-/// Whether the target is one that some constant prediction meets for all rows.
-fn is_met_by_a_constant(validate: &Validate, inputs: &Inputs) -> bool {
-    let width = inputs.label().map_or(1.0, |(low, high)| high - low);
-    let value = validate.metric.certain_value(width);
-    matches!((&validate.goal, value), (Goal::Target(target), Some(value)) if validate.metric.test().meets(value, *target))
+    let product = Product::Model(Box::new(graph));
+    Ok(AttemptResult { finished: session.finish(), verdict, best_constant, product })
 }
 
 fn fit(
@@ -117,6 +113,7 @@ pub(crate) fn certificate_row(row: &Example<'_>, features: &mut [f64]) -> f64 {
 }
 
 /// The validation of one attempt.
+#[derive(Clone, Copy)]
 struct Test<'attempt> {
     inputs: &'attempt Inputs,
     validate: &'attempt Validate,
@@ -133,7 +130,7 @@ impl Test<'_> {
             cost.noises.validate.ok_or_else(|| AttemptFailure("this pipeline has no budget for a test".to_owned()))?;
         let metric = &*self.validate.metric;
         let predict = self.fitted.predictor();
-        let width = self.inputs.label().map_or(1.0, |(low, high)| high - low);
+        let width = self.inputs.label_width();
         let range = metric.test().range();
         let loss = |row: &Example<'_>| metric.loss(f64::from(row.label), predict(row), width);
         let unit_loss = |row: UnitExamples<'_>| mean_loss(row.records().map(|record| Some(loss(&record))), range);
@@ -156,8 +153,11 @@ impl Test<'_> {
                 check.run(session, losses).map_err(AttemptFailure::because)
             }
             (Goal::Target(target), _) => {
+                let share = self.fitted.label_sums().and_then(|labels| labels.mean()).unwrap_or(0.5);
                 let several = self.inputs.contribution() != Contribution::ONE;
-                test_target((self.validate, several), *target, noise, risk, session, unit_loss)
+                let test = TargetTest { validate: self.validate, target: *target, several, share, noise, risk };
+                let outcome = |row: UnitExamples<'_>| Some((f64::from(row.label), predict(&row)));
+                test.run(session, unit_loss, outcome)
             }
         }
     }
@@ -173,7 +173,7 @@ impl Test<'_> {
                     .cells()
                     .ok_or_else(|| AttemptFailure("the features are not all categorical".to_owned()))?;
                 let target = AccuracyTarget::new(*target).map_err(AttemptFailure::because)?;
-                let answers = std::num::NonZeroU32::MIN.saturating_add(1);
+                let answers = NonZeroU32::MIN.saturating_add(1);
                 let noise = TableNoise::Laplace(epsilon);
                 let check = BestAnswersCheck { target, keys: cells.count(), answers, noise, risk };
                 check.run(session, |row| Some((cells.of(row.indices)?, u32::from(row.label >= 0.5))))
@@ -198,40 +198,50 @@ impl Test<'_> {
     }
 }
 
-/// The best constant prediction, from the private mean of the label on the train lane.
-fn best_constant<N: NoiseSource>(
-    session: &mut Session<Encoded, N>, inputs: &Inputs, validate: &Validate, noise: TableNoise, risk: Risk,
-) -> Result<BestConstant, AttemptFailure> {
-    let width = inputs.label().map_or(1.0, |(low, high)| high - low);
-    let label_mean = Mean { bounds: (0.0, 1.0), noise };
-    let label =
-        |row: UnitExamples<'_>| mean(row.records().map(|record| Some(f64::from(record.label)))).unwrap_or(f64::NAN);
-    let estimate = label_mean.run(session, Lane::Train, risk.chance(), label).map_err(AttemptFailure::because)?;
-    let best = validate.metric.best_constant(estimate, width);
-    best.ok_or_else(|| AttemptFailure("this metric has no best constant".to_owned()))
+/// A test of a model against a target.
+struct TargetTest<'attempt> {
+    validate: &'attempt Validate,
+    target: f64,
+    /// Whether a row is a unit of several records.
+    several: bool,
+    /// About which share of the rows is of the class; public or released.
+    share: f64,
+    noise: TableNoise,
+    risk: Risk,
 }
 
-/// Tests the losses of a session's rows against a target, each that of a unit of `several` records. Rows without a loss
-/// are not counted.
-fn test_target<R: Rows, N: NoiseSource>(
-    (validate, several): (&Validate, bool), target: f64, noise: TableNoise, risk: Risk, session: &mut Session<R, N>,
-    loss: impl Fn(R::Row<'_>) -> Option<f64>,
-) -> Result<Verdict, AttemptFailure> {
-    let ran = match validate.metric.test() {
-        MetricTest::CorrectShare => {
-            let target = AccuracyTarget::new(target).map_err(AttemptFailure::because)?;
-            let check = AccuracyCheck { target, noise, risk };
-            match several {
-                true => check.run_shares(session, loss),
-                false => check.run(session, |row| loss(row).map(|loss| loss == 0.0)),
+impl TargetTest<'_> {
+    /// Runs the test. `loss` returns the loss of a row, of a unit of several records their mean loss; `outcome` the label
+    /// and the prediction of a row, of a unit those of its first record. Rows without them are not counted.
+    fn run<R: Rows, N: NoiseSource>(
+        &self, session: &mut Session<R, N>, loss: impl Fn(R::Row<'_>) -> Option<f64>,
+        outcome: impl Fn(R::Row<'_>) -> Option<(f64, f64)>,
+    ) -> Result<Verdict, AttemptFailure> {
+        let Self { validate, target, noise, risk, .. } = *self;
+        let ran = match validate.metric.test() {
+            MetricTest::CorrectShare => {
+                let target = AccuracyTarget::new(target).map_err(AttemptFailure::because)?;
+                let check = AccuracyCheck { target, noise, risk };
+                match self.several {
+                    true => check.run_shares(session, loss),
+                    false => check.run(session, |row| loss(row).map(|loss| loss == 0.0)),
+                }
             }
-        }
-        test => {
-            let target = LossTarget::new(target, test.range()).map_err(AttemptFailure::because)?;
-            LossCheck { target, bound: bound(validate.test), noise, risk }.run(session, loss)
-        }
-    };
-    ran.map_err(AttemptFailure::because)
+            MetricTest::Ranking { bins } => {
+                let target = AucTarget::new(target).map_err(AttemptFailure::because)?;
+                let bins = NonZeroU32::new(bins).unwrap_or(NonZeroU32::MIN);
+                AucCheck { target, bins, noise, risk }.run(session, |row| {
+                    let (label, predicted) = outcome(row)?;
+                    Some((label >= 0.5, position(predicted, self.share)))
+                })
+            }
+            test => {
+                let target = LossTarget::new(target, test.range()).map_err(AttemptFailure::because)?;
+                LossCheck { target, bound: bound(validate.test), noise, risk }.run(session, loss)
+            }
+        };
+        ran.map_err(AttemptFailure::because)
+    }
 }
 
 /// The validation of a model that a user's program made or that was released before.
@@ -244,20 +254,34 @@ pub(crate) struct ExternalModelTest<'attempt> {
 }
 
 impl ExternalModelTest<'_> {
-    /// Tests the predictions against a target. The label is the first column. Rows without a label or a prediction are
-    /// left out of the sum and of the count.
+    /// Tests the predictions against a target, and returns the metric of the best constant prediction beside the
+    /// verdict. The label is the first column. Rows without a label or a prediction are left out of the sum and of the
+    /// count.
     pub(crate) fn run<N: NoiseSource>(
         &self, session: &mut Session<Batch, N>, predict: impl Fn(Row<'_>) -> Option<f64>,
-    ) -> Result<Verdict, AttemptFailure> {
+    ) -> Result<(Verdict, Option<Estimate>), AttemptFailure> {
         let (validate, noise, risk) = self.test_inputs()?;
-        let Goal::Target(target) = validate.goal else {
-            return Err(AttemptFailure("this test needs a baseline model".to_owned()));
-        };
-        let range = validate.metric.test().range();
-        let loss = |row: Row<'_>| Some(validate.metric.loss(self.label(row)?, predict(row)?, 1.0));
         let several = self.recipe.contribution() != Contribution::ONE;
-        let unit_loss = |row: Row<'_>| mean_loss(row.in_turn().map(loss), range);
-        test_target((validate, several), target, noise, risk, session, unit_loss)
+        let mut verdicts = Vec::with_capacity(1 + validate.also.len());
+        for validate in validate.all() {
+            let Goal::Target(target) = validate.goal else {
+                return Err(AttemptFailure("this test needs a baseline model".to_owned()));
+            };
+            let test = TargetTest { validate, target, several, share: 0.5, noise, risk };
+            let range = validate.metric.test().range();
+            let outcome = |row: Row<'_>| Some((self.label(row)?, predict(row)?));
+            let loss = |row: Row<'_>| {
+                let (label, predicted) = outcome(row)?;
+                Some(validate.metric.loss(label, predicted, 1.0))
+            };
+            verdicts.push(test.run(session, |row| mean_loss(row.in_turn().map(loss), range), outcome)?);
+        }
+        let (low, width) = self.bounds.map_or((0.0, 1.0), |(low, high)| (low, high - low));
+        // The labels of the rows that are tested, as shares of their range.
+        let label = |row: Row<'_>| predict(row).and(self.label(row)).map(|label| (label - low) / width);
+        let labels = release_label_sums(session, self.cost.noises.labels, label)?;
+        let best_constant = compare_all(&mut verdicts, validate, labels, risk, width);
+        Ok((Verdict::together(verdicts, Vec::new()), best_constant))
     }
 
     /// Compares the predictions with those of a baseline, whose loss is a function of the row and its label.

@@ -3,7 +3,9 @@
 //! It is written before the release, and read back if the program stopped between the release and the note in the log.
 //! It contains released numbers only.
 
-use sage_learn::validate::{Decision, Verdict};
+use std::fmt;
+
+use sage_learn::validate::{Decision, Estimate, Verdict};
 use serde::{Deserialize, Serialize};
 
 use crate::adapt;
@@ -18,6 +20,25 @@ pub struct Interval {
     pub low: Option<f64>,
     /// The upper limit.
     pub high: Option<f64>,
+}
+
+impl From<&Estimate> for Interval {
+    fn from(estimate: &Estimate) -> Self {
+        let finite = |number: f64| Some(number).filter(|number| number.is_finite());
+        Self { value: estimate.value.and_then(finite), low: finite(estimate.low), high: finite(estimate.high) }
+    }
+}
+
+impl fmt::Display for Interval {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let short = |number: f64| format!("{number:.6}").trim_end_matches('0').trim_end_matches('.').to_owned();
+        let number = |number: Option<f64>, none: &str| number.map_or_else(|| none.to_owned(), short);
+        let limits = format!("from {} to {}", number(self.low, "no limit"), number(self.high, "no limit"));
+        match self.value {
+            Some(value) => write!(out, "{} ({limits})", short(value)),
+            None => out.write_str(&limits),
+        }
+    }
 }
 
 /// Why an estimate is uncertain: how far its limit on the side of the target is from the estimate, and why.
@@ -61,6 +82,9 @@ pub struct Report {
     /// Why the first estimate is uncertain.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<Uncertainty>,
+    /// The metric of the best constant prediction, where the test has a target and it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_constant: Option<Interval>,
     /// The estimate, the target and what would help, as text.
     pub explanation: String,
     /// The digest of the release, if the verdict is to accept.
@@ -71,13 +95,10 @@ impl Report {
     /// The maximum number of estimates in a report. A released table has all of them.
     pub(crate) const MOST_ESTIMATES: usize = 16;
 
-    pub(crate) fn new((run, serial): (u64, u64), verdict: &Verdict, release: Option<String>) -> Self {
+    pub(crate) fn new(
+        (run, serial): (u64, u64), verdict: &Verdict, best_constant: Option<Interval>, release: Option<String>,
+    ) -> Self {
         let finite = |number: f64| Some(number).filter(|number| number.is_finite());
-        let interval = |estimate: &sage_learn::validate::Estimate| Interval {
-            value: estimate.value.and_then(finite),
-            low: finite(estimate.low),
-            high: finite(estimate.high),
-        };
         let numbers = |sums: &sage_kernel::Pair| Some([finite(sums.above)?, finite(sums.below)?]);
         Self {
             run,
@@ -87,10 +108,11 @@ impl Report {
                 Decision::Reject => adapt::Verdict::Reject,
                 Decision::Retry => adapt::Verdict::Retry,
             },
-            estimates: verdict.estimates.iter().take(Self::MOST_ESTIMATES).map(interval).collect(),
+            estimates: verdict.estimates.iter().take(Self::MOST_ESTIMATES).map(Interval::from).collect(),
             confidence: verdict.confidence,
             sums: verdict.sums.iter().take(Self::MOST_ESTIMATES).filter_map(numbers).collect(),
             uncertainty: verdict.uncertainty.and_then(Uncertainty::finite),
+            best_constant,
             explanation: verdict.explanation.clone(),
             release,
         }

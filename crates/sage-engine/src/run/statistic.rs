@@ -71,7 +71,12 @@ pub(crate) fn compute<N: NoiseSource>(
     let verdict = Verdict { sums, ..judge(&lines, sampling, target, 1.0 - chance) };
     let published =
         ReleasedStatistic { statistic: statistic_name(statistic).to_owned(), confidence: 1.0 - chance, lines };
-    Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Statistic(published) })
+    Ok(AttemptResult {
+        finished: session.finish(),
+        verdict,
+        best_constant: None,
+        product: Product::Statistic(published),
+    })
 }
 
 /// Summarises a block while it is read, for a session that computes this statistic. Returns no summaries if the
@@ -194,7 +199,7 @@ impl StatisticRun {
                 let variance = Variance { bounds: (bounds.low(), bounds.high()), noise };
                 Ok(vec![to_line(None, variance.run(session, Lane::Train, chance, number)?)])
             }
-            Statistic::Histogram { keys, .. } => self.histogram(session, keys),
+            Statistic::Histogram { keys, relative, .. } => self.histogram(session, keys, *relative),
             Statistic::Quantile { at, .. } => {
                 let plan = quantile_plan(statistic, noise).map_err(|_| StatisticError::Bounds)?;
                 let found = plan.run(session, Lane::Train, at, chance, number)?;
@@ -209,19 +214,27 @@ impl StatisticRun {
         }
     }
 
-    fn histogram<N: NoiseSource>(&self, session: &mut Session<Batch, N>, keys: &Keys) -> Computed<Vec<Line>> {
+    fn histogram<N: NoiseSource>(
+        &self, session: &mut Session<Batch, N>, keys: &Keys, relative: bool,
+    ) -> Computed<Vec<Line>> {
         let index = KeyIndex::new(keys);
         let histogram = Histogram { keys: keys.count(), noise: self.noise };
         let mut counts = vec![0.0; keys.count() as usize];
+        // A share also depends on the sum of all counts.
+        let chance = if relative { 0.5 * self.chance } else { self.chance };
         let mut reach = 0.0;
         for lane in Lane::BOTH {
             let key = |row: Row<'_>| index.find(row, self.key);
-            let (counted, off) = histogram.run_records(self.contribution, session, lane, 0.5 * self.chance, key)?;
+            let (counted, off) = histogram.run_records(self.contribution, session, lane, 0.5 * chance, key)?;
             counts.iter_mut().zip(counted).for_each(|(all, some)| *all += some);
             reach += off;
         }
         let around = |value: f64| Estimate { value: Some(value), low: value - reach, high: value + reach };
-        Ok(key_names(keys).into_iter().zip(counts).map(|(key, count)| to_line(Some(key), around(count))).collect())
+        let found = match relative {
+            true => histogram.shares(&counts, Lane::BOTH.len(), reach, 0.5 * self.chance),
+            false => counts.into_iter().map(around).collect(),
+        };
+        Ok(key_names(keys).into_iter().zip(found).map(|(key, found)| to_line(Some(key), found)).collect())
     }
 }
 
@@ -340,7 +353,8 @@ const fn statistic_name(statistic: &Statistic) -> &'static str {
         Statistic::Sum { .. } => "sum",
         Statistic::Mean { .. } => "mean",
         Statistic::Variance { .. } => "variance",
-        Statistic::Histogram { .. } => "histogram",
+        Statistic::Histogram { relative: false, .. } => "histogram",
+        Statistic::Histogram { relative: true, .. } => "frequencies",
         Statistic::GroupMean { .. } => "group_mean",
         Statistic::Quantile { .. } => "quantile",
     }

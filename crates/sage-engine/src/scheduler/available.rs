@@ -56,13 +56,14 @@ impl Engine {
             let numbers = crate::api::blocks::numbers(gate, id, &known.sealed)?;
             let mut schedule = lock(&self.schedule);
             let Some(allocation) = schedule.allocation(name, context) else { return Ok(None) };
+            let reads = catalog.history().reads(&run.pipeline);
             let mut offered = Vec::new();
             for ((index, block), key) in (0..).zip(numbers).zip(&known.sealed) {
                 if ledgered.is_retired(block) || known.stage(key) != Stage::Sealed {
                     let _ = allocation.apply(Event::Retire { block: BlockId(index) });
                     continue;
                 }
-                if run.pipeline.blocks.as_ref().is_some_and(|named| !named.contains(key)) {
+                if !reads(index, key) {
                     continue;
                 }
                 let allowed = reach.of(allocation, PipelineId(number), BlockId(index));

@@ -232,8 +232,11 @@ fn released_sums<'a>(catalog: &'a Catalog, pipeline: &Pipeline, terms: &Terms) -
     own.flat_map(|(_, run)| &run.attempts).filter_map(released).collect()
 }
 
-/// The target as a mean share of the test's range, and the bound behind the test.
+/// The target as a mean share of the test's range, and the bound behind the test; `None` for several metrics.
 fn share_target(validate: &Validate) -> Option<(f64, Tail)> {
+    if !validate.also.is_empty() {
+        return None;
+    }
     let tail = match validate.test {
         TestBound::Bernstein => Tail::Bernstein,
         TestBound::Hoeffding => Tail::Hoeffding,
@@ -274,6 +277,8 @@ fn of_statistic(
         Statistic::Sum { bounds, .. } => {
             return Some(sums(half_width_of_sum(1.0, (bounds.low(), bounds.high())), 8.0));
         }
+        // The half-width of a share depends on the number of rows.
+        Statistic::Histogram { relative: true, .. } => return None,
         Statistic::Histogram { keys, .. } => {
             return Some(sums(half_width_of_sum(1.0, (0.0, 1.0)), 4.0 * f64::from(keys.count())));
         }

@@ -89,11 +89,13 @@ fn of_report(run: &Run) -> Option<Hint> {
     })?;
     let validate = run.pipeline.validate.as_ref()?;
     let Goal::Target(target) = validate.goal else { return None };
-    if report.verdict == Verdict::Accept {
+    // With several metrics the report does not say which of them would have to be looser.
+    if report.verdict == Verdict::Accept || !validate.also.is_empty() {
         return None;
     }
     let found = match validate.metric.test() {
         MetricTest::CorrectShare => report.estimates.first()?.low.filter(|low| (0.0..target).contains(low))?,
+        MetricTest::Ranking { .. } => report.estimates.first()?.low.filter(|low| *low > 0.5 && *low < target)?,
         MetricTest::HalfWidth => widest(report).filter(|half| *half > target)?,
         MetricTest::MeanLoss { bound } => {
             report.estimates.first()?.high.filter(|high| *high > target && *high < bound)?

@@ -106,8 +106,8 @@ impl Engine {
                     |reach: Reach| cost.resources.within(reach.of(allocation, PipelineId(number), BlockId(index)));
                 may(Reach::Reserved) || may(Reach::Spare)
             };
-            let read = |key: &String| pipeline.blocks.as_ref().is_none_or(|named| named.contains(key));
-            let all = (0..).zip(numbers).zip(&known.sealed).filter(|(_, key)| read(key));
+            let reads = catalog.history().reads(pipeline);
+            let all = (0..).zip(numbers).zip(&known.sealed).filter(|((index, _), key)| reads(*index, key));
             Ok(all.filter(|((index, block), _)| ceilings.admit(*block) && free(*index)).count())
         })
     }

@@ -12,12 +12,12 @@ use crate::adapt::{End, Phase};
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError, lock, submit};
 use crate::catalog::{Run, Step};
-use crate::pipeline::{Goal, Train};
+use crate::pipeline::Train;
 use crate::quiet;
 use crate::read::{self, Batch, ReadError};
 use crate::release::{self, Artefact, Receipt};
 use crate::run::{
-    AttemptFailure, AttemptObserver, AttemptResult, Product, Report, Stage, block_sums, compute, summarise,
+    AttemptFailure, AttemptObserver, AttemptResult, Interval, Product, Report, Stage, block_sums, compute, summarise,
     train_and_test,
 };
 use crate::threads;
@@ -119,20 +119,25 @@ impl Engine {
         let done = done.unwrap_or_else(|| Err(AttemptFailure::without_result()));
         // If the process stops during this wait, the run did not crash it.
         working.pause(|| self.wait_for_disclosure(&stream));
-        let AttemptResult { finished, verdict, product } = done?;
+        let AttemptResult { finished, verdict, best_constant, product } = done?;
         if !self.is_running(run) {
             return Ok(None);
         }
         watcher.enter(Stage::Releasing)?;
+        let best_constant = best_constant.as_ref().map(Interval::from);
         let mut digest = None;
         let new = !matches!(product, Product::Nothing);
         if verdict.decision == Decision::Accept && new {
-            let receipt = self.receipt(run, &attempt_cost, grant).map_err(AttemptFailure::from)?;
+            let mut receipt = self.receipt(run, &attempt_cost, grant).map_err(AttemptFailure::from)?;
+            if best_constant.is_some() {
+                receipt.estimate = verdict.estimates.first().map(Interval::from);
+                receipt.best_constant = best_constant;
+            }
             let artefact = artefact(product, &receipt)?;
             self.artifacts.put(&artefact).map_err(|error| AttemptFailure(error.to_string()))?;
             digest = Some(artefact.digest);
         }
-        let report = Report::new((run, serial), &verdict, digest);
+        let report = Report::new((run, serial), &verdict, best_constant, digest);
         self.artifacts.put_report(&report).map_err(|error| AttemptFailure(error.to_string()))?;
         self.release(finished, report.digest()).map_err(AttemptFailure::from)?;
         Ok(Some(report))
@@ -155,8 +160,9 @@ impl Engine {
             Err(error) => return Err(self.unread([granted], AttemptFailure::from(error))),
         };
         observer.enter(Stage::Reading)?;
-        let (session, verdict) = self.tested(label, &recipe, &attempt_cost, granted, &predictor, &attempt)?;
-        Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Nothing })
+        let (session, (verdict, best_constant)) =
+            self.tested(label, &recipe, &attempt_cost, granted, &predictor, &attempt)?;
+        Ok(AttemptResult { finished: session.finish(), verdict, best_constant, product: Product::Nothing })
     }
 
     /// Performs an attempt with the built-in learners.
@@ -232,6 +238,8 @@ impl Engine {
                 validator: validate.map(|validate| validate.metric.kind().title.to_owned()),
                 target: validate.map(|_| target(own)),
                 confidence: validate.map(|validate| validate.confidence.to_string()),
+                estimate: None,
+                best_constant: None,
             })
         })
     }
@@ -265,17 +273,11 @@ pub(super) fn artefact(product: Product, receipt: &Receipt) -> Result<Artefact, 
     made.map_err(AttemptFailure)
 }
 
+/// The goal of the first metric, and the further metrics with theirs.
 fn target(run: &Run) -> String {
-    match run.pipeline.validate.as_ref().map(|validate| (&validate.goal, validate.metric.test())) {
-        Some((Goal::Target(target), test)) => format!("{} {target}", test.direction()),
-        Some((goal @ Goal::BetterThan { margin, .. }, _)) if goal.is_better_than_constant() => {
-            let by = if *margin == 0.0 { String::new() } else { format!(" by {margin}") };
-            format!("better than the best constant{by}")
-        }
-        Some((Goal::BetterThan { alias, margin }, _)) if *margin == 0.0 => format!("better than {alias}"),
-        Some((Goal::BetterThan { alias, margin }, _)) => format!("better than {alias} by {margin}"),
-        None => String::new(),
-    }
+    let Some(validate) = &run.pipeline.validate else { return String::new() };
+    let further = validate.also.iter().map(|one| format!("; {} {}", one.metric.kind().title, one.goal_text()));
+    validate.goal_text() + &further.collect::<String>()
 }
 
 #[cfg(test)]

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use sage_kernel::Rows;
 use sage_learn::encode::Encoded;
 use sage_model::bundle::Predictor;
 use sage_model::formula::{Cell, Column, Domain};

@@ -13,7 +13,7 @@ use std::time::Duration;
 use arrow::array::RecordBatch;
 use parquet::arrow::ArrowWriter;
 use sage_kernel::{Lane, Session};
-use sage_learn::validate::Verdict;
+use sage_learn::validate::{Estimate, Verdict};
 use sage_model::bundle::{ESSENTIAL, Graph, ONNX_FILE, Predictor, TrialRefusal, described, import_onnx, try_out};
 use sage_model::formula::Column;
 use sage_sandbox::{Containment, Ending, Exit, Limits, Line, Output, ReadOnlyMount, Run as SandboxRun, Sandbox};
@@ -61,8 +61,10 @@ impl Engine {
             Ok(made) => made,
             Err(reason) => return Err(self.unread([tested], reason)),
         };
-        let (session, verdict) = self.tested(label, &recipe, &attempt_cost, tested, &predictor, &attempt)?;
-        Ok(AttemptResult { finished: session.finish(), verdict, product: Product::Model(Box::new(graph)) })
+        let (session, (verdict, best_constant)) =
+            self.tested(label, &recipe, &attempt_cost, tested, &predictor, &attempt)?;
+        let product = Product::Model(Box::new(graph));
+        Ok(AttemptResult { finished: session.finish(), verdict, best_constant, product })
     }
 
     /// Runs the program on the rows of the train lane and returns its model.
@@ -159,11 +161,11 @@ impl Engine {
         })
     }
 
-    /// Tests the model on the test lane.
+    /// Tests the model on the test lane. The metric of the best constant prediction is beside the verdict.
     pub(crate) fn tested(
         &self, label: &TestLabel, recipe: &Recipe, attempt_cost: &AttemptCost, granted: Granted, predictor: &Predictor,
         attempt: &crate::adapt::Attempt,
-    ) -> Result<(Session<Batch>, Verdict), AttemptFailure> {
+    ) -> Result<(Session<Batch>, (Verdict, Option<Estimate>)), AttemptFailure> {
         let mut columns = vec![label.label.clone()];
         columns.extend(predictor.columns().iter().map(|column| expression("the model", column)));
         let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };
@@ -183,7 +185,9 @@ impl Engine {
         };
         let test = ExternalModelTest { recipe, cost: attempt_cost, attempt, bounds: label.bounds };
         let verdict = match &baseline {
-            Some(baseline) => test.compare(&mut session, predict, |row, label| baseline.loss_of(row, label))?,
+            Some(baseline) => test
+                .compare(&mut session, predict, |row, label| baseline.loss_of(row, label))
+                .map(|verdict| (verdict, None))?,
             None => test.run(&mut session, predict)?,
         };
         Ok((session, verdict))

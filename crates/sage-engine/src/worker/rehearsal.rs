@@ -176,6 +176,8 @@ impl Rehearsal<'_> {
             validator: None,
             target: None,
             confidence: None,
+            estimate: None,
+            best_constant: None,
         }
     }
 }

@@ -90,6 +90,8 @@ fn card() -> Card {
             validator: "mse".to_owned(),
             target: "0.01".to_owned(),
             confidence: "0.95".to_owned(),
+            estimate: None,
+            best_constant: None,
         }),
         attempts: 1,
     }

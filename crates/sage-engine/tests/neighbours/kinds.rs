@@ -34,7 +34,8 @@ kinds!(train, TRAINS, Train {
     Train::Statistic(Statistic::Sum { .. }) => "statistic: sum",
     Train::Statistic(Statistic::Mean { .. }) => "statistic: mean",
     Train::Statistic(Statistic::Variance { .. }) => "statistic: variance",
-    Train::Statistic(Statistic::Histogram { .. }) => "statistic: histogram",
+    Train::Statistic(Statistic::Histogram { relative: false, .. }) => "statistic: histogram",
+    Train::Statistic(Statistic::Histogram { relative: true, .. }) => "statistic: frequencies",
     Train::Statistic(Statistic::GroupMean { .. }) => "statistic: group_mean",
     Train::Statistic(Statistic::Quantile { .. }) => "statistic: quantile",
     Train::Released { .. } => "train: release",
@@ -71,7 +72,7 @@ kinds!(schedule, SCHEDULES, RateSchedule {
 });
 
 const METRICS: &[&str] =
-    &["metric: mse", "metric: absolute", "metric: log_loss", "metric: accuracy", "metric: precision"];
+    &["metric: mse", "metric: absolute", "metric: log_loss", "metric: accuracy", "metric: auc", "metric: precision"];
 
 /// The kind of a metric. A metric that is registered and not listed here fails the test.
 fn metric(of: &dyn Metric) -> &'static str {
@@ -96,6 +97,11 @@ kinds!(test_bound, TEST_BOUNDS, TestBound {
 kinds!(reject, REJECTS, bool {
     true => "reject: true",
     false => "reject: false",
+});
+
+kinds!(several, SEVERAL, bool {
+    true => "metrics: several",
+    false => "metrics: one",
 });
 
 kinds!(label, LABELS, Label {
@@ -153,8 +159,21 @@ pub(crate) fn of_all_pipelines() -> BTreeSet<&'static str> {
         let listed = METRICS.contains(&format!("metric: {kind}").as_str());
         assert!(listed, "the metric `{kind}` has no test on neighbouring streams");
     }
-    let lists =
-        [TRAINS, RIDGES, BY_STEPS, SCHEDULES, METRICS, GOALS, TEST_BOUNDS, REJECTS, LABELS, FEATURES, SOURCES, KEYS];
+    let lists = [
+        TRAINS,
+        RIDGES,
+        BY_STEPS,
+        SCHEDULES,
+        METRICS,
+        SEVERAL,
+        GOALS,
+        TEST_BOUNDS,
+        REJECTS,
+        LABELS,
+        FEATURES,
+        SOURCES,
+        KEYS,
+    ];
     lists.into_iter().flatten().copied().filter(|word| *word != "train: model").collect()
 }
 
@@ -194,8 +213,10 @@ pub(crate) fn of_pipeline(pipeline: &Pipeline) -> BTreeSet<&'static str> {
     if let Train::Statistic(Statistic::Histogram { keys: of, .. } | Statistic::GroupMean { keys: of, .. }) = trained {
         found.insert(keys(of));
     }
-    if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects }) = validate {
+    if let Some(Validate { metric: measured, goal: wanted, confidence: _, test, reject: rejects, also }) = validate {
         found.extend([metric(&**measured), goal(&(wanted, wanted.is_better_than_constant())), reject(rejects)]);
+        found.extend(also.iter().map(|further| metric(&*further.metric)));
+        found.insert(several(&(!also.is_empty())));
         if measured.bound().is_some() {
             found.insert(test_bound(test));
         }

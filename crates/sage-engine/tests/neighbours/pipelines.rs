@@ -40,6 +40,7 @@ fn statistics(dice: &mut Dice) -> Vec<String> {
         ("variance", format!("statistic = \"variance\"\nof = {number}\nbounds = [0, 1]"), String::new()),
         ("histogram", format!("statistic = \"histogram\"\nby = {one_or_zero}\nkeys = 2"), String::new()),
         ("texts", format!("statistic = \"histogram\"\nby = {text}\nkeys = [\"Ann\", \"Bob\"]"), String::new()),
+        ("shares", format!("statistic = \"frequencies\"\nby = {one_or_zero}\nkeys = 2"), String::new()),
         (
             "means",
             format!("statistic = \"group_mean\"\nof = {number}\nby = {one_or_zero}\nkeys = 2\nbounds = [0, 1]"),
@@ -137,12 +138,18 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
     let (absolute, empirical) = (good("absolute", "hoeffding"), good("absolute", "empirical-bernstein"));
     let log_loss = good("log_loss", "kl");
     let accurate = "metric = \"accuracy\"\ntarget = 0.05";
+    // Far above the area of a model that has nothing to learn from.
+    let ranked = "metric = \"accuracy\"\ntarget = 0.05\n[[validate.also]]\nmetric = \"auc\"\ntarget = 0.999\nbins = 8";
     // Far below the loss of a model that has nothing to learn from.
     let hopeless = "metric = \"mse\"\ntarget = 0.001\nbound = 1.0";
     let not_better = "metric = \"mse\"\nbetter_than = \"line@1\"\nmargin = 0.9\nbound = 1.0";
     let not_better_than_constant = "metric = \"mse\"\nbetter_than = \"constant\"\nmargin = 0.9\nbound = 1.0";
     let out_of_reach = "metric = \"mse\"\ntarget = 0.0001\nbound = 1.0\nreject = true";
     let no_classifier = "metric = \"accuracy\"\ntarget = 0.99\nreject = true";
+    // A model is tested again on its own blocks only if the pipeline names them.
+    let blocks = engine.snapshot().expect("a snapshot").blocks("people").expect("the stream");
+    let keys: Vec<String> = blocks.into_iter().map(|block| quoted(&block.key)).collect();
+    let [again_y, again_b] = [Y, B_NUMBER].map(|label| format!("{label}\nblocks = [{}]", keys.join(", ")));
     let model = |name, label, features, train, validate| {
         let model = Model { name, label, features, train, validate };
         model.text(&condition)
@@ -154,15 +161,16 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
         model("categories", Y, &categories, RIDGE, &bernstein),
         model("tables", Y, &tables, RIDGE, &empirical),
         model("not-better", Y, DIGIT, RIDGE, not_better),
-        model("again", Y, "", AGAIN, &mse),
+        model("again", &again_y, "", AGAIN, &mse),
         model("flat", B_NUMBER, NAMED, RIDGE, &mse),
-        model("again-hopeless", B_NUMBER, "", AGAIN_FLAT, hopeless),
+        model("again-hopeless", &again_b, "", AGAIN_FLAT, hopeless),
     ];
     let by_steps = vec![
         model("network", Y, &numbers, &mlp, &mse),
         model("constant", B, NAMED, &constant, accurate),
         model("logistic", B, &numbers, &logistic, &log_loss),
         model("stepwise", B, NAMED, &stepwise, accurate),
+        model("ranked", B, NAMED, &logistic, ranked),
         model("hopeless", B_NUMBER, NAMED, RIDGE, hopeless),
         model("not-better-than-constant", B_NUMBER, NAMED, RIDGE, not_better_than_constant),
     ];

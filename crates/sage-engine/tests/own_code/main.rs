@@ -397,6 +397,8 @@ fn a_program_can_be_compared_with_a_release() {
     assert_eq!(better.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&better));
     let same = submit("same", "better_than = \"better@1\"\nbound = 0.3", "0.0, 1.0");
     assert_ne!(same.outcome(), Some(Outcome::Accepted), "{:?}", reasons(&same));
+    let blocks = engine.snapshot().expect("a snapshot").blocks("points").expect("the stream");
+    let newest: Vec<String> = blocks.iter().rev().take(2).map(|block| format!("\"{}\"", block.key)).collect();
     let again = |name: &str, release: &str, baseline: &str| {
         let text = PIPELINE
             .replace("\"own\"", &format!("\"{name}\""))
@@ -405,7 +407,9 @@ fn a_program_can_be_compared_with_a_release() {
                 &format!("kind = \"release\"\nrelease = \"{release}\""),
             )
             .replace("target = 0.1\nbound = 1.0", &format!("better_than = \"{baseline}\"\nbound = 0.3"))
-            .replace("attempts = 2", "attempts = 1");
+            .replace("attempts = 2", "attempts = 1")
+            // Without names a released model is tested on newer blocks.
+            .replace("window = { min = 2 }", &format!("blocks = [{}]", newest.join(", ")));
         let run = engine.submit_at(&mia, &text, 0).expect("submitted");
         engine.work(1).expect("no error");
         engine.run(run).expect("the run")

@@ -217,6 +217,7 @@ fn statistics_and_commands_are_read_too() {
         ("mean", "of = \"a\"\nbounds = [0, 1]"),
         ("variance", "of = \"a\"\nbounds = [-1, 1]"),
         ("histogram", "by = \"a\"\nkeys = [\"x\", \"y\"]"),
+        ("frequencies", "by = \"a\"\nkeys = 4"),
         ("group_mean", "of = \"a\"\nby = \"b\"\nkeys = 3\nbounds = [0, 1]"),
         ("quantile", "of = \"a\"\nbounds = [0, 1]\nat = [0.5]\ngrid = 16"),
     ] {

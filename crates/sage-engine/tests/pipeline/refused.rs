@@ -127,7 +127,7 @@ fn training() {
             (
                 "kind = \"ridge\"",
                 "kind = \"logistic\"",
-                &["`validate.metric` is \"mse\"", "\"log_loss\" or \"accuracy\""],
+                &["`validate.metric` is \"mse\"", "\"log_loss\", \"accuracy\" or \"auc\""],
             ),
             ("kind = \"ridge\"", "kind = \"statistic\"", &["`train.statistic` is missing", "\"quantile\""]),
             ("kind = \"ridge\"", "", &["`train.kind` is missing"]),

@@ -78,6 +78,54 @@ fn a_constant_meets_a_target_but_not_the_comparison_with_the_best_constant() {
     }
 }
 
+/// The value of the best constant is beside the model's in the report, on the receipt and on the card, for every learner;
+/// a model that sees nothing has a warning; and the next plan with such a target has one too.
+#[test]
+fn a_release_says_what_the_best_constant_reaches() {
+    let city = City::new(120_000);
+    let engine = city.with_rides("4");
+    let mia = principal("mia");
+    // A wrong limit has a probability of one in a million.
+    let sure = |text: &str| text.replace("[validate]\n", "[validate]\nconfidence = 0.999999\n");
+    let blind = sure(&RARE.replace("target = 0.7", "target = 0.6"));
+    let line = sure(LINE).replace("target = 0.1\n", "target = 0.5\n");
+    assert_eq!(engine.preview(&mia, &blind).expect("a plan").warnings, Vec::<String>::new());
+    for text in [&blind, &line] {
+        engine.submit_at(&mia, text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
+    }
+    pass_hours(&city, &engine, 1..24);
+    for run in engine.runs() {
+        assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
+        let Some(AttemptOutcome::Judged(report)) = run.attempts.last().and_then(|last| last.outcome.clone()) else {
+            panic!("{}", describe(&run));
+        };
+        let constant = report.best_constant.unwrap_or_else(|| panic!("{}", describe(&run)));
+        assert!(constant.low <= constant.value && constant.value <= constant.high, "{constant:?}");
+        assert!(report.explanation.contains("The same metric of the best constant prediction"), "{report:?}");
+        if run.pipeline == "rare" {
+            assert!(report.explanation.contains("Warning: this does not show"), "{report:?}");
+        }
+        let release = engine.release_named(&run.pipeline).expect("released");
+        let files = engine.release_files(&release).expect("its files");
+        let text = |name: &str| {
+            let file = files.iter().find(|(own, _)| own == name).map(|(_, bytes)| String::from_utf8_lossy(bytes));
+            file.unwrap_or_else(|| panic!("no {name}")).into_owned()
+        };
+        assert!(text("README.md").contains("The best constant prediction: "), "{}", text("README.md"));
+        let receipt: serde_json::Value = serde_json::from_str(&text("receipt.json")).expect("JSON");
+        assert_eq!(receipt["best_constant"]["high"].as_f64(), constant.high);
+        assert_eq!(receipt["estimate"]["low"].as_f64(), report.estimates[0].low);
+    }
+    // The share of the frequent class is close to one, whatever the noise within these limits.
+    let [warning] = &engine.preview(&mia, &blind).expect("a plan").warnings[..] else { panic!("one warning") };
+    assert!(warning.contains("according to run 1") && warning.contains("the target 0.6"), "{warning}");
+    let certain = blind.replace("target = 0.6", "target = 0.5");
+    let [warning] = &engine.preview(&mia, &certain).expect("a plan").warnings[..] else { panic!("one warning") };
+    assert!(warning.contains("whatever the rows are"), "{warning}");
+    let harder = blind.replace("target = 0.6", "target = 0.999999");
+    assert_eq!(engine.preview(&mia, &harder).expect("a plan").warnings, Vec::<String>::new());
+}
+
 #[test]
 fn the_comparison_is_refused_where_the_mean_does_not_determine_the_constant() {
     let constant = LINE.replace("target = 0.1", "better_than = \"constant\"\nmargin = 0.01");

@@ -2,6 +2,7 @@
 
 mod adding_a_learner;
 mod adding_a_metric;
+mod auc;
 mod city;
 mod constant;
 mod evaluations;
@@ -14,6 +15,8 @@ mod loops;
 mod missing;
 mod progress;
 mod real;
+mod retest;
+mod several;
 mod static_checks;
 mod still;
 mod teams;

@@ -89,6 +89,13 @@ fn stream_of(file: &str, lines: &str) -> (TempDir, Engine) {
     (folder, engine)
 }
 
+/// The key of a pipeline file that names all blocks.
+fn named_blocks(engine: &Engine) -> String {
+    let blocks = engine.snapshot().expect("a snapshot").blocks("meters").expect("the stream");
+    let keys: Vec<String> = blocks.iter().map(|block| format!("\"{}\"", block.key)).collect();
+    format!("blocks = [{}]", keys.join(", "))
+}
+
 fn pipeline(name: &str, rest: &str) -> String {
     format!(
         "[pipeline]\nname = \"{name}\"\nstream = \"meters\"\n{rest}\n[budget]\nepsilon0 = \"20\"\n[adapt]\nattempts = 1\n"
@@ -184,9 +191,9 @@ fn half_of_the_values_null_is_the_mean_of_the_others_everywhere() {
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
     assert!(predicted(&engine, "class", &row) > 0.6);
     // The released model is validated again on the same rows with a label.
-    let again = "label = \"z\"\n[train]\nkind = \"release\"\nrelease = \"line@1\"\n[validate]\nmetric = \"mse\"\n\
+    let again = "NAMED\nlabel = \"z\"\n[train]\nkind = \"release\"\nrelease = \"line@1\"\n[validate]\nmetric = \"mse\"\n\
                  target = 0.05\nbound = 1.0\n";
-    let run = ran(&engine, &model("again", again));
+    let run = ran(&engine, &model("again", &again.replace("NAMED", &named_blocks(&engine))));
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
 }
 
@@ -423,8 +430,9 @@ fn validation_covers_the_rows_with_a_label() {
             "seed {seed}, {name}: {exact} {interval:?}"
         );
         // As a release, it is validated on the same rows.
+        let named = named_blocks(&engine);
         let again = format!(
-            "label = {{ sql = \"z / y\", bounds = [0, 1] }}\n[train]\nkind = \"release\"\nrelease = \"{name}@1\"\n\
+            "{named}\nlabel = {{ sql = \"z / y\", bounds = [0, 1] }}\n[train]\nkind = \"release\"\nrelease = \"{name}@1\"\n\
              [validate]\nmetric = \"mse\"\ntarget = 0.2\nbound = 1.0\n"
         );
         let run = ran(&engine, &model(&format!("{name}-again"), &again));

@@ -11,6 +11,7 @@ use super::pass::logistic;
 use super::shape::Loss;
 use super::weights::Network;
 use crate::encode::Encoded;
+use crate::validate::LabelSums;
 
 /// The released moments of the labels, which are from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -32,18 +33,10 @@ fn table_deviation(noise: TableNoise) -> f64 {
 }
 
 impl LabelMoments {
-    /// Releases the moments of the labels of a lane.
-    ///
-    /// # Errors
-    /// When the charge does not cover it.
-    pub fn release<N: NoiseSource>(
-        session: &mut Session<Encoded, N>, lane: Lane, noise: TableNoise,
-    ) -> Result<Self, SessionError> {
-        let range = Range::new(0.0, 1.0).ok_or(SessionError::Parameter("the range of labels"))?;
-        let label = |row: crate::encode::UnitExamples<'_>| Some((0, f64::from(row.label)));
-        let sums = session.triples(lane, 1, range, Rounding::Nearest, noise, label)?;
-        let sums = sums.first().copied().ok_or(SessionError::Parameter("a table has a key"))?;
-        Ok(Self::from_sums(sums.squares, sums.rest, sums.below, table_deviation(noise)))
+    /// The moments according to released sums.
+    pub fn new(labels: &LabelSums) -> Self {
+        let sums = labels.sums;
+        Self::from_sums(sums.squares, sums.rest, sums.below, table_deviation(labels.noise))
     }
 
     fn from_sums(squares: f64, rest: f64, below: f64, noise: f64) -> Self {

@@ -18,6 +18,7 @@ use super::shape::{Loss, Shape};
 use super::train::{Rates, TrainError, Training, train_while};
 use super::weights::Network;
 use crate::encode::Encoded;
+use crate::validate::LabelSums;
 
 /// How the learning rate changes over a training.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -211,17 +212,18 @@ impl Hyperparameters {
         DerivedSettings { clip, learning_rate, batch, scale: Scale { centre, reach } }
     }
 
-    /// Performs a charged training: releases the label's moments, trains from the best constant, and calibrates. It
-    /// stops as soon as `keep_going` returns false, which is called before each step with its index.
+    /// Performs a charged training: releases the label's moments, which are returned with the network, trains from the
+    /// best constant, and calibrates. It stops as soon as `keep_going` returns false, which is called before each step with its index.
     ///
     /// # Errors
     /// As [`train_while`].
     pub fn train<N: NoiseSource>(
         &self, session: &mut Session<Encoded, N>, lane: Lane, shape: Shape, charged: &ChargedSteps, threads: usize,
         keep_going: &mut dyn FnMut(u32) -> bool,
-    ) -> Result<Network, TrainError> {
-        let moments = LabelMoments::release(session, lane, charged.moments).map_err(TrainError::Session)?;
-        let settings = self.settings(&shape, charged, moments);
+    ) -> Result<(Network, LabelSums), TrainError> {
+        let labels = LabelSums::release(session, lane, charged.moments, |row| Some(f64::from(row.label)));
+        let labels = labels.map_err(TrainError::Session)?;
+        let settings = self.settings(&shape, charged, LabelMoments::new(&labels));
         let step = Step { rate: charged.rate, sigma: charged.sigma, clip: settings.clip };
         let plan = Plan::with_noise(&shape, step, charged.steps, settings.batch);
         let plan = plan.map_err(|_| TrainError::Parameter("a training has at least one step and one row"))?;
@@ -234,7 +236,8 @@ impl Hyperparameters {
         let training = Training { rates, momentum: self.momentum, decay: self.decay, threads };
         let start = Network::centred(shape, SEED, settings.scale.centre);
         let network = train_while(session, lane, &plan, &training, start, keep_going)?;
-        calibrate(session, lane, charged.calibration, settings.scale, network).map_err(TrainError::Session)
+        let network = calibrate(session, lane, charged.calibration, settings.scale, network);
+        Ok((network.map_err(TrainError::Session)?, labels))
     }
 }
 

@@ -1,5 +1,7 @@
 //! Statistics by key: histograms, and counts, sums and means of groups.
 
+use std::num::NonZeroU32;
+
 use sage_kernel::noise::NoiseSource;
 use sage_kernel::{
     BlockPart, Contribution, Lane, Mechanism, Pair, Permit, Rounding, Rows, SCALE, Session, Summary, SummaryTag,
@@ -10,6 +12,7 @@ use super::interval::{StatisticError, charge_for, noise_reach, range, spread};
 use super::number::mean_of;
 use crate::encode::present;
 use crate::estimate::Estimate;
+use crate::validate::Noise;
 
 /// The number of rows of each key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +49,26 @@ impl Histogram {
     ) -> Result<(Vec<f64>, f64), StatisticError> {
         let reach = noise_reach(self.noise, chance / (2.0 * f64::from(self.keys.max(1))))? * spread(contribution);
         Ok((session.histogram(lane, contribution.per_unit(self.keys), self.noise, key)?, reach))
+    }
+
+    /// The share of each key in the rows of all keys, from counts that are sums over `lanes` lanes and each within `reach`
+    /// of the exact one. The limits of all shares hold together, except with probability `chance` and where a count is
+    /// beyond its reach.
+    pub fn shares(&self, counts: &[f64], lanes: usize, reach: f64, chance: f64) -> Vec<Estimate> {
+        let draws = u32::try_from(counts.len().saturating_mul(lanes)).ok().and_then(NonZeroU32::new);
+        let noise = Noise::from(self.noise);
+        let sum_reach = draws.map_or(f64::INFINITY, |draws| noise.reach_of_sums(draws, 0.5 * chance));
+        // All counts within their reach bound their sum too.
+        let sum_reach = sum_reach.min(reach * counts.len() as f64);
+        let sum: f64 = counts.iter().sum();
+        let (least, most) = ((sum - sum_reach).max(0.0), sum + sum_reach);
+        let share = |count: f64, sum: f64, none: f64| if sum > 0.0 { (count / sum).clamp(0.0, 1.0) } else { none };
+        let estimate = |&count: &f64| Estimate {
+            value: (least > 0.0).then(|| share(count, sum, 0.0)),
+            low: share(count - reach, most, 0.0),
+            high: share(count + reach, least, 1.0),
+        };
+        counts.iter().map(estimate).collect()
     }
 
     /// Summarises the rows of a block, to replace them in a session; `None` if the sums overflow.
@@ -180,4 +203,43 @@ impl GroupBy {
 /// The key and the value of a row whose value is present.
 fn with_value(row: Option<(u32, f64)>) -> Option<(u32, f64)> {
     row.and_then(|(key, value)| Some((key, present(value)?)))
+}
+
+#[cfg(test)]
+mod tests {
+    use sage_kernel::Epsilon;
+
+    use super::*;
+
+    /// The limits hold for every noise of the counts within their reach, and narrow with more rows.
+    #[test]
+    fn shares_hold_for_every_noise_within_the_reach() {
+        let noise = TableNoise::Laplace(Epsilon::cost("1").expect("an epsilon"));
+        let histogram = Histogram { keys: 3, noise };
+        let mut last = f64::INFINITY;
+        for rows in [10.0, 100.0, 1e3, 1e5] {
+            let exact = [0.5 * rows, 0.3 * rows, 0.2 * rows];
+            let reach = 20.0;
+            for bits in 0..8_u32 {
+                let noise = |bit: u32| if bits >> bit & 1 == 1 { reach } else { -reach };
+                let noisy = [exact[0] + noise(0), exact[1] + noise(1), exact[2] + noise(2)];
+                // The sum of the three is off by at most as much as the bound on it allows.
+                let shares = histogram.shares(&noisy, 2, reach, 1e-9);
+                for (found, exact) in shares.iter().zip([0.5, 0.3, 0.2]) {
+                    let within = found.low <= exact && exact <= found.high;
+                    assert!(within, "{rows} {bits}: {found:?}, not {exact}");
+                    assert!((0.0..=1.0).contains(&found.low) && (0.0..=1.0).contains(&found.high));
+                }
+            }
+            let width = histogram.shares(&exact, 2, reach, 1e-9)[0];
+            let width = width.high - width.low;
+            assert!(width <= last, "{rows}: {width}, not below {last}");
+            last = width;
+        }
+        assert!(last < 1e-3);
+        for hidden in [[0.0, 0.0, 0.0], [-5.0, 1.0, 2.0]] {
+            let shares = histogram.shares(&hidden, 2, 20.0, 1e-9);
+            assert!(shares.iter().all(|share| share.value.is_none() && share.high == 1.0), "{shares:?}");
+        }
+    }
 }

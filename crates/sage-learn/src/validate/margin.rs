@@ -2,8 +2,11 @@
 //!
 //! A test's risk is split before any row is read: half for the noise, half for the rows.
 
+use std::num::NonZeroU32;
+
 use sage_kernel::accountant::Certified;
 use sage_kernel::{Epsilon, SCALE, Sigma, TableNoise};
+use sage_numerics::bisect;
 
 use super::risk::Risk;
 use super::target::OutOfRange;
@@ -45,6 +48,27 @@ impl Noise {
     /// test then decides nothing.
     pub fn reach(self, chance: f64) -> f64 {
         self.certified_reach(chance).unwrap_or(f64::INFINITY)
+    }
+
+    /// The bound, in rows, that the largest sum of the first draws, of up to `draws` draws, exceeds with probability at
+    /// most `chance`. Infinite if no bound is known.
+    pub(crate) fn reach_of_sums(self, draws: NonZeroU32, chance: f64) -> f64 {
+        let draws = f64::from(draws.get());
+        // By Lévy's inequality the largest sum exceeds a bound at most twice as often as the last one.
+        let exponent = -libm::log(0.5 * chance);
+        let reach = match self {
+            Self::Gaussian { deviation } => deviation * libm::sqrt(2.0 * draws * exponent),
+            Self::Laplace { scale, .. } => {
+                // Chernoff's bound with E e^(uZ/scale) ≤ 1/(1 − u²), at its best u.
+                let enough = |multiple: f64| {
+                    let u = (libm::sqrt(draws * draws + multiple * multiple) - draws) / multiple;
+                    u * multiple + draws * libm::log1p(-u * u) >= exponent
+                };
+                // Beyond this any number of draws has enough: at u = 1/2 a draw adds at most ln(4/3).
+                scale * bisect(2.0 * exponent + draws, f64::MIN_POSITIVE, enough)
+            }
+        };
+        if exponent > 0.0 && reach.is_finite() { reach * (1.0 + 1e-9) } else { f64::INFINITY }
     }
 
     /// [`Noise::reach`], or the reason why no bound is known.
@@ -106,6 +130,12 @@ impl Margin {
     /// noises is within twice the reach unless one of them is beyond it.
     pub(super) fn of_triple_two_sided(noise: Noise, risk: Risk) -> Self {
         let one = Self::share(noise, risk, 1.0 / 12.0, 0.25);
+        Self { reach: 2.0 * one.reach, ..one }
+    }
+
+    /// For both sides of three numbers, two of which are added up, and both sides of two means of the rows.
+    pub(super) fn of_label_sums(noise: Noise, risk: Risk) -> Self {
+        let one = Self::share(noise, risk, 1.0 / 12.0, 0.125);
         Self { reach: 2.0 * one.reach, ..one }
     }
 

@@ -5,8 +5,9 @@
 //! and every distribution of rows: `proofs/validate.md`.
 //!
 //! - [`Risk`], [`Confidence`], [`Risks`]: how often a test may be wrong, over attempts and metrics;
-//! - [`LossCheck`], [`AccuracyCheck`], [`SumCheck`], [`ComparisonCheck`]: on the test lane, accept or retry;
+//! - [`LossCheck`], [`AccuracyCheck`], [`AucCheck`], [`SumCheck`], [`ComparisonCheck`]: on the test lane, accept or retry;
 //! - [`LeastLossCheck`], [`BestAnswersCheck`]: on the train lane, whether any model of a class could meet the target;
+//! - [`LabelSums`]: what the best constant prediction reaches;
 //! - [`decide`]: the decision functions on released numbers.
 //!
 //! All decisions are functions of released numbers, so they cost nothing and may be published. Nothing here may
@@ -17,11 +18,13 @@ mod best_answers;
 mod beta;
 mod check;
 mod comparison;
+mod constant;
 pub mod decide;
 mod help;
 mod least_loss;
 mod loss;
 mod margin;
+mod ranking;
 mod risk;
 mod sum;
 mod target;
@@ -33,10 +36,12 @@ pub use best_answers::BestAnswersCheck;
 pub use beta::{clopper_pearson, incomplete_beta};
 pub use check::costs;
 pub use comparison::ComparisonCheck;
+pub use constant::{LabelLimits, LabelSums};
 pub use least_loss::LeastLossCheck;
 pub use loss::{Bound, LossCheck};
 pub use margin::{Margin, Noise};
+pub use ranking::{AucCheck, BinMargin, ScoreCounts};
 pub use risk::{Confidence, Rejection, Risk, Risks};
 pub use sum::SumCheck;
-pub use target::{AccuracyTarget, ComparisonTarget, LossTarget, OutOfRange, PrecisionTarget};
+pub use target::{AccuracyTarget, AucTarget, ComparisonTarget, LossTarget, OutOfRange, PrecisionTarget};
 pub use verdict::{Decision, Uncertainty, Verdict};

@@ -79,6 +79,29 @@ impl AccuracyTarget {
     }
 }
 
+/// An area under the ROC curve to exceed.
+///
+/// # Guarantee
+/// Strictly between one half, which every constant reaches, and one.
+#[derive(Clone, Copy, Debug, PartialEq, PartialOrd)]
+pub struct AucTarget(f64);
+
+impl AucTarget {
+    /// This area.
+    ///
+    /// # Errors
+    /// Unless it is strictly between one half and one.
+    pub fn new(area: f64) -> Result<Self, OutOfRange> {
+        let fine = area > 0.5 && area < 1.0;
+        fine.then_some(Self(area)).ok_or(OutOfRange("an area under the ROC curve to exceed is above 0.5 and below 1"))
+    }
+
+    /// The area.
+    pub const fn area(self) -> f64 {
+        self.0
+    }
+}
+
 /// The margin by which a new model's mean loss must be below that of a released one, on the same rows.
 ///
 /// # Guarantee

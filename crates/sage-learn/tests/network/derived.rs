@@ -70,7 +70,7 @@ fn trained(shape: &Shape, rows: Encoded, budget_sigma: f64, seed: u64) -> Networ
     let cost = Cost::new(charged.mechanisms(shape).expect("priced")).expect("a cost");
     let mut session = opened(cost, vec![rows], SeededNoise::new(seed));
     let keys = Hyperparameters::DERIVED;
-    keys.train(&mut session, Lane::Train, shape.clone(), &charged, 1, &mut |_| true).expect("trains")
+    keys.train(&mut session, Lane::Train, shape.clone(), &charged, 1, &mut |_| true).expect("trains").0
 }
 
 /// With a large budget the excess loss is a small share of the constant's; as the budget shrinks, the model shrinks

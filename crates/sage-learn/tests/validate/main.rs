@@ -10,6 +10,7 @@ mod chance;
 mod decisions;
 mod invariants;
 mod planted;
+mod ranking;
 mod session;
 mod simulate;
 mod units;

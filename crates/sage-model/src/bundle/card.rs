@@ -1,7 +1,7 @@
 //! The model card: the intended use and the privacy cost of a model, as a Markdown page with YAML front matter.
 //!
-//! It contains nothing that was not charged: no accuracy, no count of rows, no example. A validation is stated as the
-//! claim that was tested, not as the measured number. Declared bounds and tables come from the graph, so
+//! It contains nothing that was not charged: no count of rows, no example. A validation is stated as the claim that was
+//! tested. A measured number is stated only beside that of the best constant prediction, both from released sums. Declared bounds and tables come from the graph, so
 //! the card cannot contradict it.
 
 use std::fmt::Write as _;
@@ -61,6 +61,12 @@ pub struct Validation {
     pub target: String,
     /// The confidence.
     pub confidence: String,
+    /// What the test found, with its limits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<String>,
+    /// The same metric of the best constant prediction.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub best_constant: Option<String>,
 }
 
 impl CardAccess {
@@ -94,10 +100,11 @@ pub(super) fn write(card: &Card, graph: &Graph) -> String {
     line("## Quality\n".to_owned());
     line(match &card.validation {
         Some(claim) => format!(
-            "Validated by {}: {}, with confidence {}. No other number about its quality was paid for, so none is here.\n",
+            "Validated by {}: {}, with confidence {}.{} No other number about its quality was paid for, so none is here.\n",
             plain(&claim.validator),
             plain(&claim.target),
-            plain(&claim.confidence)
+            plain(&claim.confidence),
+            beside_constant(claim)
         ),
         None => "Not validated. No number about its quality was paid for, so none is here.\n".to_owned(),
     });
@@ -123,6 +130,13 @@ pub(super) fn write(card: &Card, graph: &Graph) -> String {
         }
     }
     page
+}
+
+/// The measured number beside that of the best constant prediction.
+fn beside_constant(claim: &Validation) -> String {
+    let Some(constant) = &claim.best_constant else { return String::new() };
+    let model = claim.estimate.as_ref().map_or_else(String::new, |found| format!(" The model: {}.", plain(found)));
+    format!("{model} The best constant prediction: {}.", plain(constant))
 }
 
 fn front_matter(page: &mut String, card: &Card, graph: &Graph) {
@@ -152,6 +166,10 @@ fn front_matter(page: &mut String, card: &Card, graph: &Graph) {
     entry("validator", claim.map(|claim| claim.validator.clone()).into());
     entry("target", claim.map(|claim| claim.target.clone()).into());
     entry("confidence", claim.map(|claim| claim.confidence.clone()).into());
+    if let Some(constant) = claim.and_then(|claim| claim.best_constant.clone()) {
+        entry("estimate", claim.and_then(|claim| claim.estimate.clone()).into());
+        entry("best_constant", constant.into());
+    }
     entry("attempts", card.attempts.into());
     entry("declared_bounds", bounds);
     entry("private_features", tables.into());

@@ -20,6 +20,8 @@ pub fn card() -> Card {
             validator: "mean squared error".to_owned(),
             target: "at most 0.01".to_owned(),
             confidence: "0.95".to_owned(),
+            estimate: None,
+            best_constant: None,
         }),
         attempts: 3,
     }

@@ -64,6 +64,16 @@ pub(crate) fn metrics(call: &Call<'_>) -> Result<Reply, Problem> {
     for stream in &streams {
         put(format_args!("sage_stream_epsilon_lost{{stream=\"{}\"}} {}", label(&stream.name), stream.spent));
     }
+    put(format_args!(
+        "# HELP sage_models_failing Released models that did not pass their last concluded test.\n# TYPE \
+         sage_models_failing gauge"
+    ));
+    let releases = call.releases();
+    for stream in &streams {
+        let failing = |one: &&sage_engine::ReleaseView| one.stream == stream.name && one.withdrawn.is_none();
+        let count = releases.iter().filter(failing).filter(|one| one.failing.is_some()).count();
+        put(format_args!("sage_models_failing{{stream=\"{}\"}} {count}", label(&stream.name)));
+    }
     put(format_args!("# HELP sage_runs Runs by status.\n# TYPE sage_runs gauge"));
     let mut runs = std::collections::BTreeMap::<(String, &str), u64>::new();
     for run in call.engine().runs().into_iter().filter(|run| call.sees(&run.stream)) {

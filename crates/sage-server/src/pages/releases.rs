@@ -30,7 +30,7 @@ fn section(title: &str, kind: Kind, releases: &[ReleaseView]) -> String {
     let row = |release: &ReleaseView| {
         let state = match &release.withdrawn {
             Some(reason) => format!("{} {}", badge("off", "–", "withdrawn"), escape_html(reason)),
-            None => release.aliases.iter().map(|alias| badge("good", "★", alias)).collect::<Vec<_>>().join(" "),
+            None => badges(release),
         };
         let name = match release.withdrawn {
             Some(_) => escape_html(&full_name(release)),
@@ -47,6 +47,16 @@ fn section(title: &str, kind: Kind, releases: &[ReleaseView]) -> String {
     let rows: Vec<Vec<String>> = own.into_iter().map(row).collect();
     let heads = [Head::Text("release"), Head::Text("stream"), Head::Number("run"), Head::Text("aliases and state")];
     format!("<h2>{title}</h2>{}", named_table(title, &heads, &rows))
+}
+
+/// The aliases of a release, and its alarm.
+fn badges(release: &ReleaseView) -> String {
+    let alarm = release.failing.map(|run| {
+        let text = format!("did not pass the test of <a href=\"/runs/{run}\">run {run}</a>");
+        format!("{} {text}", badge("bad", "!", "alarm"))
+    });
+    let aliases = release.aliases.iter().map(|alias| badge("good", "★", alias));
+    aliases.chain(alarm).collect::<Vec<_>>().join(" ")
 }
 
 /// The address of a release's page.
@@ -84,7 +94,7 @@ fn render(call: &Call<'_>, given: &[(String, String)], answer: &str) -> Result<R
         format!("<li><a href=\"/v1{}/files/{}\">{}</a></li>", address(&release), path.join("/"), escape_html(file))
     };
     let list: String = files.iter().map(|(file, _)| link(file)).collect();
-    let names = release.aliases.iter().map(|alias| badge("good", "★", alias)).collect::<Vec<_>>().join(" ");
+    let names = badges(&release);
     let content = format!(
         "<p class=\"lead\">A {} of stream {}. {names}</p>{}{what}{}{}<p class=\"hint\">Digest of its files: <code \
          class=\"long\">{}</code></p>",
@@ -135,6 +145,10 @@ fn lineage(call: &Call<'_>, release: &ReleaseView, receipt: &str) -> String {
     {
         let text = format!("{validator} {target}, with confidence {confidence}");
         about.push(("Tested by", escape_html(&text)));
+    }
+    if let Some(constant) = &receipt.best_constant {
+        about.extend(receipt.estimate.map(|found| ("The model", found.to_string())));
+        about.push(("The best constant prediction", constant.to_string()));
     }
     format!(
         "<h2>Where it comes from</h2><ol class=\"lineage\"><li><strong>Blocks</strong> of {}<br>{}</li>\

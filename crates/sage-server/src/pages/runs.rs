@@ -173,6 +173,10 @@ fn attempts(run: &RunView, losses: &[Option<Epsilon>]) -> String {
             lines.push(Line { name: format!("{sign} attempt {}", one.attempt.index), kind, found });
         }
         let number = |number: Option<f64>| number.map_or_else(|| "–".to_owned(), short);
+        let constant = match &one.outcome {
+            Some(AttemptOutcome::Judged(report)) => report.best_constant,
+            _ => None,
+        };
         rows.push(vec![
             one.attempt.index.to_string(),
             ended(one),
@@ -181,6 +185,7 @@ fn attempts(run: &RunView, losses: &[Option<Epsilon>]) -> String {
             number(found.and_then(|found| found.low)),
             number(found.and_then(|found| found.value)),
             number(found.and_then(|found| found.high)),
+            constant.map_or_else(|| "–".to_owned(), |constant| constant.to_string()),
         ]);
     }
     let target = target(run);
@@ -203,6 +208,7 @@ fn attempts(run: &RunView, losses: &[Option<Epsilon>]) -> String {
         Head::Number("at least"),
         Head::Number("estimate"),
         Head::Number("at most"),
+        Head::Number("best constant"),
     ];
     format!(
         "<h2>Attempts</h2>{picture}{}<h2>Reasons</h2><ol class=\"reasons\">{}</ol>",

@@ -41,7 +41,7 @@
     const kinds = ["stream-created", "stream-defined", "policy-proposed", "policy-changed", "rows-ingested",
       "blocks-added", "blocks-sealed", "blocks-retired", "blocks-deleted", "run-submitted", "attempt-chosen",
       "attempt-charged", "attempt-refused", "attempt-withdrawn", "attempt-judged", "attempt-lost", "released",
-      "run-ended", "alias-moved", "release-withdrawn"];
+      "run-ended", "retest-failed", "retest-passed", "alias-moved", "release-withdrawn"];
     const events = new EventSource("/v1/events");
     kinds.forEach((kind) => events.addEventListener(kind, soon));
     events.onopen = () => say("Live", true);

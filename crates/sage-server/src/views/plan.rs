@@ -27,6 +27,9 @@ pub struct Plan {
     /// or declared, or an attempt of this pipeline was judged.
     #[serde(default)]
     pub forecast: Vec<ForecastLine>,
+    /// What to know before submitting it, such as a target that a constant prediction meets.
+    #[serde(default)]
+    pub warnings: Vec<String>,
 }
 
 /// How many blocks are likely to be enough at a cost.
@@ -64,6 +67,7 @@ impl From<&Preview> for Plan {
             blocks_that_admit_it: preview.eligible,
             starts_now: preview.eligible >= preview.window,
             runs_left: preview.runs_left,
+            warnings: preview.warnings.clone(),
             forecast: preview
                 .forecast
                 .iter()

@@ -57,9 +57,19 @@ pub struct ReleaseSummary {
     pub aliases: Vec<String>,
     /// Why it was withdrawn, if it was.
     pub withdrawn: Option<String>,
+    /// The run with which its alarm began: a later test of the model did not pass, and none passed since. `null` for
+    /// callers without a role on the stream.
+    #[serde(default)]
+    pub failing: Option<u64>,
 }
 
 impl ReleaseSummary {
+    /// The alarm in words, if there is one.
+    #[must_use]
+    pub fn alarm(&self) -> Option<String> {
+        self.failing.map(|run| format!("alarm: it did not pass the test of run {run}"))
+    }
+
     /// `name@version`.
     #[must_use]
     pub fn full_name(&self) -> String {
@@ -78,6 +88,7 @@ impl From<&ReleaseView> for ReleaseSummary {
             digest: release.digest.clone(),
             aliases: release.aliases.clone(),
             withdrawn: release.withdrawn.clone(),
+            failing: release.failing,
         }
     }
 }

@@ -3,7 +3,7 @@
 //! Everything here was released or is public: verdicts, private estimates, keys of blocks, costs.
 
 use sage_engine::adapt::Verdict;
-use sage_engine::pipeline::{Goal, Pipeline, Train};
+use sage_engine::pipeline::{Goal, Pipeline, Train, Validate};
 use sage_engine::run::Report;
 use sage_engine::{AttemptOutcome, AttemptView, Engine, EngineError, Epsilon, Hint as EngineHint, RunView};
 use schemars::JsonSchema;
@@ -73,6 +73,9 @@ pub struct Run {
     pub release: Option<String>,
     /// The target, in words.
     pub target: Option<String>,
+    /// The target of each metric, in words. The first estimates of an attempt are theirs, in this order.
+    #[serde(default)]
+    pub targets: Vec<String>,
     /// What it waits for.
     pub waits_for: Option<Waiting>,
     /// What would unblock it.
@@ -103,6 +106,9 @@ pub struct Attempt {
     /// Why its first estimate is uncertain.
     #[serde(default)]
     pub uncertainty: Option<Uncertainty>,
+    /// The same metric of the best constant prediction, where it is known.
+    #[serde(default)]
+    pub best_constant: Option<Interval>,
     /// The reason of the verdict.
     pub reason: Option<String>,
 }
@@ -253,7 +259,8 @@ impl Run {
             over: summary.over,
             attempts: run.attempts.iter().zip(losses).map(|(one, lost)| Attempt::new(one, lost)).collect(),
             release: summary.release,
-            target: target(&run),
+            target: Some(targets(&run).join(" and ")).filter(|target| !target.is_empty()),
+            targets: targets(&run),
             waits_for: waiting.map(|waiting| Waiting {
                 blocks: waiting.blocks,
                 epsilon_on_each: Decimal::from_exact(waiting.epsilon),
@@ -280,9 +287,10 @@ impl Run {
             // The reason of a statistic covers all its lines; the loss of a model is its first estimate.
             let estimates = attempt.estimates.as_deref().unwrap_or_default();
             let shown = estimates.len() == 1 || self.kind != Some(ReleaseKind::Statistic);
-            let first = estimates.first().filter(|_| shown).zip(attempt.confidence);
-            if let (Some((found, confidence)), Some(target)) = (first, &self.target) {
-                text += &format!("  {} against a target of {target}\n", interval_text(found, confidence));
+            let shown = estimates.iter().filter(|_| shown).zip(&self.targets);
+            for (found, target) in shown {
+                let found = interval_text(found, attempt.confidence.unwrap_or_default());
+                text += &format!("  {found} against a target of {target}\n");
             }
         }
         let others = self.options.iter().filter_map(Hint::text).map(|other| format!("  or    {other}\n"));
@@ -311,6 +319,7 @@ impl Attempt {
                 noise: parts.noise,
                 missed_by: parts.missed_by,
             }),
+            best_constant: report.and_then(|report| report.best_constant.as_ref()).map(Interval::from),
             reason: reason(one).map(str::to_owned),
         }
     }
@@ -406,12 +415,15 @@ fn kind(run: &RunView) -> Option<ReleaseKind> {
     })
 }
 
-/// What the pipeline has to reach.
-fn target(run: &RunView) -> Option<String> {
-    let validate = Pipeline::parse(&run.text).ok()?.validate?;
-    let (metric, direction) = (validate.metric.kind().heading, validate.metric.test().direction());
-    Some(match validate.goal {
-        Goal::Target(target) => format!("{metric} of {direction} {target}"),
-        Goal::BetterThan { alias, margin } => format!("{metric} better by {margin} than that of {alias}"),
-    })
+/// What each metric of the pipeline has to reach.
+fn targets(run: &RunView) -> Vec<String> {
+    let Some(validate) = Pipeline::parse(&run.text).ok().and_then(|own| own.validate) else { return Vec::new() };
+    let target = |one: &Validate| {
+        let (metric, direction) = (one.metric.kind().heading, one.metric.test().direction());
+        match &one.goal {
+            Goal::Target(target) => format!("{metric} of {direction} {target}"),
+            Goal::BetterThan { alias, margin } => format!("{metric} better by {margin} than that of {alias}"),
+        }
+    };
+    validate.all().map(target).collect()
 }

@@ -90,7 +90,7 @@ fn steps(engine: &Engine, number: u64) -> Result<Vec<(EventView, Option<String>)
                 "attempt-lost" | "attempt-judged" | "attempt-refused" | "released" => {
                     attempt.map(|(attempt, _)| verdict_text(attempt))
                 }
-                "run-ended" => Some(run.status().to_owned()),
+                "run-ended" | "retest-failed" | "retest-passed" => Some(run.status().to_owned()),
                 _ => None,
             };
             found.push((event, detail));

@@ -180,7 +180,7 @@ fn list(args: &ListArgs, kinds: &[ReleaseKind], target: Option<&Target>) -> Resu
         let notes = match &release.withdrawn {
             // The text comes from other users, so control characters are escaped.
             Some(reason) => format!("withdrawn: {}", reason.escape_debug()),
-            None => release.aliases.join(", "),
+            None => release.aliases.iter().cloned().chain(release.alarm()).collect::<Vec<_>>().join(", "),
         };
         let (name, kind) = (release.full_name(), release.kind.word());
         let line = format!("{name:width$}  {kind:9}  {:on$}  {:<4}  {notes}", release.stream, release.run);
@@ -199,7 +199,8 @@ fn show(args: &ShowArgs, target: Option<&Target>) -> Result<(), Failure> {
         (Some(statistic), _) => format!("{}\n{}", heading(summary, statistic), table(&statistic.lines)),
         (None, card) => card.clone().unwrap_or_default(),
     };
-    print(&format!("{what}\nreceipt of {}, digest {}\n{receipt:#}\n", summary.full_name(), summary.digest))
+    let alarm = summary.alarm().map_or_else(String::new, |alarm| format!("{alarm}\n"));
+    print(&format!("{what}\n{alarm}receipt of {}, digest {}\n{receipt:#}\n", summary.full_name(), summary.digest))
 }
 
 fn heading(release: &ReleaseSummary, statistic: &Statistic) -> String {

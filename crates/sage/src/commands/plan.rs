@@ -70,12 +70,13 @@ fn described(plan: &Plan) -> String {
         ),
     };
     let forecast: String = plan.forecast.iter().map(forecast_line).collect();
+    let warnings: String = plan.warnings.iter().map(|warning| format!("  warning   {warning}\n")).collect();
     format!(
         "{} on stream {}; nothing is charged by looking\n  \
          first     reads {} and loses at most epsilon {} on each of them\n  \
          worst     an attempt loses at most epsilon {} on each block it reads\n  \
          starts    {now}\n  \
-         left      {} more such first attempts fit on the newest {}\n{forecast}",
+         left      {} more such first attempts fit on the newest {}\n{forecast}{warnings}",
         plan.pipeline,
         plan.stream,
         blocks(window),

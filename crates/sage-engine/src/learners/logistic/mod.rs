@@ -59,6 +59,10 @@ impl Learner for LogisticLearner {
         self.training.training_seconds(inputs, HIDDEN, rows)
     }
 
+    fn releases_label_sums(&self) -> bool {
+        true
+    }
+
     fn fit(&self, session: &mut Session<Encoded>, fitting: &Fitting<'_>) -> Result<Box<dyn FittedModel>, FitError> {
         self.training.fit(session, HIDDEN, fitting)
     }

@@ -85,6 +85,10 @@ impl Learner for NetworkLearner {
         dp_sgd::network_weights_per_row(inputs, &self.layers)
     }
 
+    fn releases_label_sums(&self) -> bool {
+        true
+    }
+
     fn fit(&self, session: &mut Session<Encoded>, fitting: &Fitting<'_>) -> Result<Box<dyn FittedModel>, FitError> {
         self.training.fit(session, &self.layers, fitting)
     }

@@ -32,12 +32,13 @@ pub struct Auc {
     pub bins: u32,
 }
 
-/// The position of a probability among the bins, from 0 to 1; NaN for NaN. Bins have equal widths in the logit, around
-/// that of a public or released share of the class.
+/// The position of a probability among the bins, from 0 to 1; NaN for NaN. Bins are around the logit of a public or
+/// released share of the class, and widen with the square of the distance from it: how far the scores of a model spread
+/// is not known, and those of a model trained with much noise stay close to the share.
 pub(crate) fn position(probability: f64, share: f64) -> f64 {
     let logit = |share: f64| (share / (1.0 - share)).ln();
     let distance = logit(probability.clamp(0.0, 1.0)) - logit(share.clamp(1e-3, 1.0 - 1e-3));
-    (0.5 + 0.5 * distance / SPAN).clamp(0.0, 1.0)
+    (0.5 + 0.5 * (distance.abs() / SPAN).sqrt().copysign(distance)).clamp(0.0, 1.0)
 }
 
 impl Metric for Auc {

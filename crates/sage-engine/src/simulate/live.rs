@@ -259,7 +259,7 @@ impl<'scenario> Simulation<'scenario> {
         &self, pipeline: PipelineId, offered: &[(BlockId, u64)], kind: fn(Vec<u64>) -> Offers,
     ) -> Result<Action, SimulationError> {
         let Some(simulated) = self.pipelines.get(&pipeline) else { return Err(SimulationError::Mismatch) };
-        let offers = kind(offered.iter().map(|(_, offer)| *offer).collect());
+        let offers = kind(offered.iter().map(|(_, offer)| *offer).collect()).of_sealed(self.time + 1);
         let forecast = self.reference.map(|reference| SimulatedForecast {
             scenario: self.scenario,
             known: simulated.known,
@@ -267,7 +267,7 @@ impl<'scenario> Simulation<'scenario> {
             units: self.units(),
         });
         let forecast = forecast.as_ref().map(|forecast| forecast as &dyn Forecast);
-        Ok(simulated.state.next(World { time: u64::from(self.time), offers: &offers, forecast }))
+        Ok(simulated.state.next(World { forecast, ..World::new(u64::from(self.time), &offers) }))
     }
 
     /// Reports the cost of a waiting pipeline's next attempt to the allocation.

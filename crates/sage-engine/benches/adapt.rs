@@ -304,9 +304,11 @@ fn overshoot() {
     line("released_share", share(&informed), Some(share(&frugal)), "of the pipelines, informed against frugal");
 }
 
-/// Releases in a year of blocks, with the same arrivals under both strategies.
+/// Releases until 95 % of a year of blocks is spent, with the same arrivals under both strategies; until the end of the
+/// year if less is spent.
 fn releases_per_year() {
     const YEARS: u64 = 20;
+    const SPENT: f64 = 0.95;
     let number = |text: &str| Epsilon::ceiling(text).expect("a number");
     let ceiling = Ceiling { epsilon: number("1"), delta: Delta::ceiling("1e-6").expect("a number") };
     let released = |strategy: Strategy| {
@@ -318,8 +320,14 @@ fn releases_per_year() {
             run_simulation(&scenario, policy).expect("a simulation")
         };
         let results: Vec<SimulationResult> = (1..=YEARS).map(result).collect();
-        results.iter().map(|result| result.releases.len()).sum::<usize>() as f64 / YEARS as f64
+        results.iter().map(|result| released_until(result, SPENT)).sum::<usize>() as f64 / YEARS as f64
     };
     let [informed, frugal] = [Strategy::Informed, Strategy::Frugal].map(released);
     line("releases_per_year", informed, Some(frugal), "releases a year, informed against frugal");
+}
+
+/// The releases until this share of the budget of all blocks of the year is spent.
+fn released_until(result: &SimulationResult, share: f64) -> usize {
+    let end = result.moments.iter().position(|moment| moment.spent_share >= share).unwrap_or(result.moments.len());
+    result.releases.iter().filter(|release| release.at as usize <= end).count()
 }

@@ -48,8 +48,8 @@ impl Evaluation<'_> {
     }
 
     /// Whether the run would make an attempt if it could spend these amounts on its blocks.
-    fn could_choose(&self, offered: &[(u32, u64)]) -> bool {
-        !matches!(self.next(offered, Offers::lent), Action::Wait(_))
+    fn could_choose(&self, offered: &[(u32, u64)], kind: fn(Vec<u64>) -> Offers) -> bool {
+        !matches!(self.next(offered, kind), Action::Wait(_))
     }
 
     /// An attempt with its blocks, out of those that admit it.
@@ -102,14 +102,14 @@ impl Engine {
                 Found::Nothing if reach != Reach::Reserved => {}
                 Found::Nothing => {
                     // If the run would wait even with unlimited budget, only more blocks can unblock it.
-                    if !evaluation.could_choose(&unlimited) {
+                    if !evaluation.could_choose(&unlimited, Offers::new) {
                         lock(&self.wakeups).waits_for_blocks(number);
                         return Ok(None);
                     }
                     let unspent = self.available_budget(catalog, number, run, known, Reach::Unspent)?;
                     let all = unspent.map_or_else(Vec::new, |unspent| unspent.offered);
                     // Unspent budget requires an evaluation of all waiting runs, so it comes last.
-                    if !self.reserves() || !evaluation.could_choose(&all) {
+                    if !self.reserves() || !evaluation.could_choose(&all, Offers::lent) {
                         return Ok(None);
                     }
                 }

@@ -136,7 +136,7 @@ impl Margin {
 
     /// For both sides of three numbers, two of which are added up, and both sides of two means of the rows.
     pub(super) fn of_label_sums(noise: Noise, risk: Risk) -> Self {
-        let one = Self::share(noise, risk, 1.0 / 12.0, 0.125);
+        let one = Self::share(noise, risk, 1.0 / 6.0, 0.25);
         Self { reach: 2.0 * one.reach, ..one }
     }
 

@@ -12,6 +12,10 @@
 //! # Rows or budget
 //! If not even the largest cost on all existing blocks is likely to succeed, rows are missing, and the run waits for
 //! blocks. Otherwise it never waits for rows: it raises the cost on the blocks that exist, or waits until it may.
+//!
+//! # Under load
+//! What other runs reserve is borrowed at small costs only ([`LARGEST_LOAN`]): a wide attempt at a high cost takes more
+//! than it would need to wait for, and from everybody.
 
 use super::forecast::Forecast;
 use super::path::{Candidate, Path, Rows};
@@ -63,6 +67,9 @@ pub(super) const WORTHWHILE: f64 = 0.2;
 const STEP_CHANCE: f64 = 0.1;
 /// How much more a later attempt needs, because less of the error probability is left for it.
 const STRICTER: f64 = 2.0;
+/// The largest cost of an attempt on borrowed budget, in first costs. A run that needs more than that on each block would
+/// take what several waiting runs need.
+pub(super) const LARGEST_LOAN: u64 = 16;
 /// Attempts below this part of the mass of everything that is available say little about it.
 const MEASURED: u128 = 64;
 /// How often the existing blocks may have to double for a wait to be worthwhile.

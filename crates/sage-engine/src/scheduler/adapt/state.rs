@@ -345,7 +345,8 @@ impl State {
         let noise_divisor = self.next_risk_divisor();
         let priced = |forecast| PricedForecast { forecast, rows: world.rows, noise_divisor };
         let forecast = world.forecast.map(priced);
-        match informed::search(&self.plan, self.failed, world.offers, forecast) {
+        let offers = world.offers.with_loans_within(self.plan.first_cost().saturating_mul(informed::LARGEST_LOAN));
+        match informed::search(&self.plan, self.failed, &offers, forecast) {
             Search::Try(one) => {
                 let likely = forecast.is_none_or(|forecast| forecast.chance(one.cost, one.window) >= WORTHWHILE);
                 let draw = if likely { Draw::Likely } else { Draw::Probe };

@@ -50,6 +50,16 @@ impl Offers {
         self.sealed.unwrap_or_else(|| self.count())
     }
 
+    /// The same with at most this much of what belongs to others.
+    #[must_use]
+    pub(super) fn with_loans_within(&self, most: u64) -> Self {
+        let within = |offer: &u64| match self.kind {
+            Kind::Own => *offer,
+            Kind::Lent => most.min(*offer),
+        };
+        Self { falling: self.falling.iter().map(within).collect(), ..*self }
+    }
+
     /// The number of blocks on which this much can be spent.
     pub fn blocks(&self, cost: u64) -> u32 {
         u32::try_from(self.falling.partition_point(|offer| *offer >= cost)).unwrap_or(u32::MAX)

@@ -128,7 +128,7 @@ fn pipelines_choose_blocks_with_unlocked_budget() {
     for (unlock, rule) in [(24, Rule::Renyi), (24, Rule::Basic), (1, Rule::Renyi)] {
         for scheduler in [Scheduler::DominantShare(Unlock::OverTime(unlock)), Scheduler::Pack(Unlock::OverTime(unlock))]
         {
-            let policy = SchedulingPolicy { scheduler, ..SchedulingPolicy::default() };
+            let policy = SchedulingPolicy { scheduler, strategy: Strategy::Frugal, ..SchedulingPolicy::default() };
             let result = simulated(&Scenario { need: easy, ..week(rule, 0.2, 5) }, policy);
             let all = Summary::new(std::slice::from_ref(&result));
             assert_eq!(all.gave_up, 0, "{policy:?}: {all:?}");

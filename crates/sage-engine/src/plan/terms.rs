@@ -95,7 +95,7 @@ impl Terms {
 /// The divisor of a block's budget that gives the first cost. Without a forecast a search doubles, so it does not start
 /// at the least cost: a pipeline without a target ends with its first attempt, and nothing is known in advance about
 /// variances and quantiles.
-const fn first_share(pipeline: &Pipeline) -> u64 {
+fn first_share(pipeline: &Pipeline) -> u64 {
     let is_informed = matches!(pipeline.adaptation.strategy, Strategy::Informed);
     if is_informed && has_forecast(pipeline) { INFORMED_SHARE } else { FIRST_SHARE }
 }

@@ -67,7 +67,12 @@ impl RunBlocks {
 }
 
 /// Whether anything about the next attempt can be forecast from the reports of earlier ones.
-pub(crate) const fn has_forecast(pipeline: &Pipeline) -> bool {
-    let blind = matches!(&pipeline.train, Train::Statistic(Statistic::Variance { .. } | Statistic::Quantile { .. }));
-    !blind && pipeline.validate.is_some()
+pub(crate) fn has_forecast(pipeline: &Pipeline) -> bool {
+    let Some(validate) = &pipeline.validate else { return false };
+    match &pipeline.train {
+        Train::Statistic(Statistic::Variance { .. } | Statistic::Quantile { .. }) => false,
+        Train::Statistic(Statistic::Histogram { relative, .. }) => !relative,
+        Train::Statistic(_) => true,
+        _ => validate.also.is_empty() && validate.metric.test().target_share(&validate.goal).is_some(),
+    }
 }

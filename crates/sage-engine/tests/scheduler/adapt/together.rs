@@ -76,7 +76,7 @@ fn the_default_strategy_wins() {
     let mut missing = Vec::new();
     let records = [
         include_str!("../../../../../docs/internals/decisions/0043-data-before-budget.md"),
-        include_str!("../../../../../docs/internals/decisions/0077-informed-is-the-default.md"),
+        include_str!("../../../../../docs/internals/decisions/0080-informed-is-the-default.md"),
     ];
     for rate in [0.1, 0.3, 0.7, 1.5] {
         let released = |strategy| {

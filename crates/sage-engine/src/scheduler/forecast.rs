@@ -175,7 +175,9 @@ const IMPOSSIBLE: f64 = 1e-5;
 impl Forecast for RunForecast {
     fn chance(&self, cost: u64, window: u32, rows_divisor: f64) -> f64 {
         match &self.kind {
-            Kind::Test(test) => self.test_setting(cost, window, rows_divisor).map_or(0.0, |setting| test.chance(setting)),
+            Kind::Test(test) => {
+                self.test_setting(cost, window, rows_divisor).map_or(0.0, |setting| test.chance(setting))
+            }
             Kind::Means(means, parts) => {
                 let risk = 2.0 * self.noise_risk.min(self.rows_risk / rows_divisor);
                 means.chance(f64::from(window), self.reach_at(cost), risk / parts)

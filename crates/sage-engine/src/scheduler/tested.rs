@@ -19,7 +19,8 @@ impl RunBlocks {
             return None;
         }
         let named = |key: &String| run.pipeline.blocks.as_ref().is_none_or(|named| named.contains(key));
-        let readable: Vec<u32> = (0..).zip(&known.sealed).filter(|(_, key)| named(key)).map(|(index, _)| index).collect();
+        let readable: Vec<u32> =
+            (0..).zip(&known.sealed).filter(|(_, key)| named(key)).map(|(index, _)| index).collect();
         let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
         let before = readable.partition_point(|index| *index < run.sealed_before);
         let tested = TestedBlocks::new(count(readable.len()), count(before));
@@ -53,7 +54,8 @@ impl RunBlocks {
     /// The divisors that the next attempt may have, if it may read the offered blocks.
     pub(crate) fn prices(&self, run: &Run, offered: &[(u32, u64)]) -> RowsPrices {
         let first_cost = run.state.plan().first_cost();
-        let able: Vec<u32> = offered.iter().filter(|(_, offer)| *offer >= first_cost).map(|(index, _)| *index).collect();
+        let able: Vec<u32> =
+            offered.iter().filter(|(_, offer)| *offer >= first_cost).map(|(index, _)| *index).collect();
         self.tested.prices(run.state.plan(), &self.ranks(&ranges(&able)))
     }
 

@@ -85,7 +85,8 @@ mod tests {
     #[test]
     fn doubling_stays_on_the_grid() {
         for (cost, blocks) in [(1 << 30, 365), (77, 31), (1 << 10, 1000)] {
-            let limits = Limits { cost: cost << 10, window: u32::MAX, attempts: None, data_doublings: 1, deadline: None };
+            let limits =
+                Limits { cost: cost << 10, window: u32::MAX, attempts: None, data_doublings: 1, deadline: None };
             let grid = Grid::new(&Plan::new((cost, 1), limits, Units::Share).unwrap(), blocks);
             for (index, one) in grid.costs().iter().enumerate().filter(|(_, one)| **one <= cost << 9) {
                 assert_eq!(grid.costs().get(index + COST_STEPS.len()), Some(&(2 * one)));
@@ -95,9 +96,11 @@ mod tests {
                 let doubled = |one: &u32| [2 * window, 2 * window + 1].contains(one);
                 assert!(grid.windows().iter().any(doubled), "{window} of {:?}", grid.windows());
             }
-            let sum: f64 = grid.windows().iter().flat_map(|window| {
-                grid.costs().iter().map(|cost| grid.weight(*cost, *window))
-            }).sum();
+            let sum: f64 = grid
+                .windows()
+                .iter()
+                .flat_map(|window| grid.costs().iter().map(|cost| grid.weight(*cost, *window)))
+                .sum();
             assert!(sum <= 1.0 && sum > 0.9, "{sum}");
             assert!(grid.weight(cost + 1, 1) == 0.0 && grid.weight(cost, blocks + 1) == 0.0);
         }

@@ -76,7 +76,9 @@ const MEASURED: u128 = 64;
 const FORESIGHT: u32 = 6;
 
 /// The next attempt of a pipeline.
-pub(super) fn search(plan: &Plan, failed: FailedAttempts, offers: &Offers, forecast: Option<PricedForecast<'_>>) -> Search {
+pub(super) fn search(
+    plan: &Plan, failed: FailedAttempts, offers: &Offers, forecast: Option<PricedForecast<'_>>,
+) -> Search {
     Searcher { plan, failed, offers, forecast }.next()
 }
 

@@ -9,9 +9,9 @@ use sage_engine::adapt::{
     Strategy, TestedBlocks, Units, Verdict, World,
 };
 use sage_kernel::Pair;
+use sage_learn::forecast::normal_cdf;
 use sage_learn::forecast::{ReleasedTest, RowsPerBlock, Setting, TestForecast, TestSetting};
 use sage_learn::validate::Margin;
-use sage_learn::forecast::normal_cdf;
 use sage_learn::validate::decide::Tail;
 
 use crate::adapt::driver::{plan, step};

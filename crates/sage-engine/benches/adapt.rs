@@ -6,8 +6,8 @@
 //! doubles. With names as arguments only those run.
 
 use sage_engine::adapt::{
-    Action, Attempt, Event, Forecast, Limits, Mode, Offers, Outcome, Phase, Plan, RiskSchedule, State, Strategy, Units,
-    Verdict, World,
+    Action, Attempt, Event, Forecast, Limits, Mode, Offers, Outcome, Phase, Plan, RiskSchedule, State, Strategy,
+    TestedBlocks, Units, Verdict, World,
 };
 use sage_engine::simulate::{Need, Scenario, SchedulingPolicy, SimulationResult, run_simulation};
 use sage_engine::{Ceiling, Delta, Epsilon};
@@ -125,7 +125,7 @@ impl Pipeline {
     /// The least mass whose first test accepts.
     fn oracle(&self) -> Option<f64> {
         let accepted = |(cost, window): (u64, u32)| {
-            let margin = margin(cost, RISK / 2.0);
+            let margin = margin(cost, 2.0, 2.0);
             accepts(self.exact_sums(cost, window), self.target, margin, Tail::KullbackLeibler)
         };
         let least = CAPACITY / 1024;
@@ -141,25 +141,25 @@ fn deviation(cost: u64) -> f64 {
     LEAST_NOISE * (CAPACITY as f64 / cost as f64).sqrt()
 }
 
-fn margin(cost: u64, risk: f64) -> Margin {
+fn margin(cost: u64, noise_divisor: f64, rows_divisor: f64) -> Margin {
     // Two sums, each beyond this with a quarter of the risk, by the Gaussian tail.
-    let reach = deviation(cost) * (-2.0 * (0.5 * risk).ln()).sqrt();
-    Margin::new(reach, 0.5 * risk).expect("a margin")
+    let reach = deviation(cost) * (-2.0 * (0.5 * RISK / noise_divisor).ln()).sqrt();
+    Margin::new(reach, 0.5 * RISK / rows_divisor).expect("a margin")
 }
 
 /// The product's forecast for a simulated pipeline.
 struct SimulatedRun {
     forecast: Option<TestForecast>,
-    risk: f64,
+    noise_divisor: f64,
 }
 
 impl Forecast for SimulatedRun {
-    fn chance(&self, cost: u64, window: u32) -> f64 {
-        self.forecast.as_ref().map_or(0.0, |forecast| forecast.chance(self.setting(cost, window)))
+    fn chance(&self, cost: u64, window: u32, rows_divisor: f64) -> f64 {
+        self.forecast.as_ref().map_or(0.0, |forecast| forecast.chance(self.setting(cost, window, rows_divisor)))
     }
 
-    fn is_too_small(&self, cost: u64, window: u32) -> bool {
-        self.forecast.as_ref().is_some_and(|forecast| forecast.is_too_small(self.setting(cost, window)))
+    fn is_too_small(&self, cost: u64, window: u32, rows_divisor: f64) -> bool {
+        self.forecast.as_ref().is_some_and(|forecast| forecast.is_too_small(self.setting(cost, window, rows_divisor)))
     }
 
     fn is_hopeless(&self) -> bool {
@@ -168,8 +168,9 @@ impl Forecast for SimulatedRun {
 }
 
 impl SimulatedRun {
-    fn setting(&self, cost: u64, window: u32) -> TestSetting {
-        TestSetting { blocks: f64::from(window), noise: deviation(cost), margin: margin(cost, self.risk) }
+    fn setting(&self, cost: u64, window: u32, rows_divisor: f64) -> TestSetting {
+        let margin = margin(cost, self.noise_divisor, rows_divisor);
+        TestSetting { blocks: f64::from(window), noise: deviation(cost), margin }
     }
 }
 
@@ -187,6 +188,8 @@ enum KnownRows {
 fn run(
     pipeline: &Pipeline, strategy: Strategy, known: KnownRows, released: &mut Vec<ReleasedTest>, random: &mut Random,
 ) -> Option<(f64, u32)> {
+    // An earlier run read other blocks.
+    let mut tested = TestedBlocks::new(BLOCKS, BLOCKS);
     let share = if strategy == Strategy::Informed { 1024 } else { 64 };
     let limits = Limits { cost: CAPACITY, window: MOST_BLOCKS, attempts: None, data_doublings: 30, deadline: None };
     let plan = Plan::new((CAPACITY / share, 1), limits, Units::Share).expect("a plan");
@@ -203,25 +206,37 @@ fn run(
             }
             KnownRows::Nothing => None,
         };
-        let risk = RISK / state.next_risk_divisor() as f64;
+        let noise_divisor = state.next_risk_divisor() as f64;
         let first = Setting { rows: 1.0, noise: deviation(plan.first_cost()) };
         let goal = (pipeline.target, Tail::KullbackLeibler);
         let forecast = TestForecast::new(goal, first, released, declared);
         let known = forecast.is_some();
-        let forecast = SimulatedRun { forecast, risk };
+        let forecast = SimulatedRun { forecast, noise_divisor };
         let forecast = known.then_some(&forecast as &dyn Forecast);
-        let attempt = match state.next(World { time: 0, offers: &offers, forecast }) {
+        let all: Vec<u32> = (0..offers.count()).collect();
+        let rows = tested.prices(&plan, &all);
+        let attempt = match state.next(World { time: 0, offers: &offers, forecast, rows }) {
             Action::Choose(attempt) => attempt,
             Action::Wait(_) if offers.count() < MOST_BLOCKS => {
                 let blocks = (offers.count() + offers.count() / 8).min(MOST_BLOCKS);
                 offers = Offers::new(vec![CAPACITY; blocks as usize]);
+                tested = tested.with_sealed(blocks);
                 continue;
             }
             _ => return None,
         };
         let Attempt { cost, window, risk_divisor, .. } = attempt;
         let sums = pipeline.sums(cost, window, random);
-        let margin = margin(cost, RISK / risk_divisor as f64);
+        let noise_divisor = risk_divisor as f64;
+        let rows_divisor = if strategy == Strategy::Informed {
+            let chosen = tested.choose(&all, window);
+            let divisor = tested.divisor(&plan, risk_divisor, (cost, &chosen));
+            tested.add_judged(chosen);
+            divisor as f64
+        } else {
+            noise_divisor
+        };
+        let margin = margin(cost, noise_divisor, rows_divisor);
         let accepted = accepts(sums, pipeline.target, margin, Tail::KullbackLeibler);
         released.push(ReleasedTest { blocks: f64::from(window), noise: deviation(cost), sums });
         total += cost as f64 * f64::from(window);
@@ -289,9 +304,11 @@ fn overshoot() {
     line("released_share", share(&informed), Some(share(&frugal)), "of the pipelines, informed against frugal");
 }
 
-/// Releases in a year of blocks, with the same arrivals under both strategies.
+/// Releases until 95 % of a year of blocks is spent, with the same arrivals under both strategies; until the end of the
+/// year if less is spent.
 fn releases_per_year() {
     const YEARS: u64 = 20;
+    const SPENT: f64 = 0.95;
     let number = |text: &str| Epsilon::ceiling(text).expect("a number");
     let ceiling = Ceiling { epsilon: number("1"), delta: Delta::ceiling("1e-6").expect("a number") };
     let released = |strategy: Strategy| {
@@ -303,8 +320,14 @@ fn releases_per_year() {
             run_simulation(&scenario, policy).expect("a simulation")
         };
         let results: Vec<SimulationResult> = (1..=YEARS).map(result).collect();
-        results.iter().map(|result| result.releases.len()).sum::<usize>() as f64 / YEARS as f64
+        results.iter().map(|result| released_until(result, SPENT)).sum::<usize>() as f64 / YEARS as f64
     };
     let [informed, frugal] = [Strategy::Informed, Strategy::Frugal].map(released);
     line("releases_per_year", informed, Some(frugal), "releases a year, informed against frugal");
+}
+
+/// The releases until this share of the budget of all blocks of the year is spent.
+fn released_until(result: &SimulationResult, share: f64) -> usize {
+    let end = result.moments.iter().position(|moment| moment.spent_share >= share).unwrap_or(result.moments.len());
+    result.releases.iter().filter(|release| release.at as usize <= end).count()
 }

@@ -16,7 +16,7 @@ use crate::plan::{
     AttemptCost, CostInputs, ForecastLine, NamedTables, PlanRefusal, Preview, Recipe, Terms, plan_on_thread,
 };
 use crate::scheduler::ceilings::Ceilings;
-use crate::scheduler::forecast::{ForecastInputs, RunForecast};
+use crate::scheduler::forecast::{FIRST_DIVISOR, ForecastInputs, RunForecast};
 use crate::stream::{Role, StreamFile, Width};
 use crate::worker::code;
 
@@ -213,7 +213,7 @@ impl Engine {
 
 /// Refuses a statistic whose target is below the noise of the most expensive attempt, which is known exactly.
 fn check_reach(catalog: &Catalog, recipe: &Recipe, filter: &Filter, terms: &Terms) -> Result<(), EngineError> {
-    let inputs = ForecastInputs { catalog, recipe, filter, terms, divisor: 2 };
+    let inputs = ForecastInputs { catalog, recipe, filter, terms, divisor: FIRST_DIVISOR };
     match RunForecast::new(&inputs).and_then(|forecast| forecast.least_half_width(terms.most_cost)) {
         Some((least, target)) if least > target => {
             let why = format!(
@@ -285,7 +285,7 @@ fn forecast_lines(
     const FACTOR: u64 = 8;
     /// More blocks than this are no forecast.
     const MOST: u32 = 100_000;
-    let inputs = ForecastInputs { catalog, recipe, filter, terms, divisor: 2 };
+    let inputs = ForecastInputs { catalog, recipe, filter, terms, divisor: FIRST_DIVISOR };
     let Some(forecast) = RunForecast::new(&inputs) else { return Vec::new() };
     let costs = std::iter::successors(Some(terms.first_cost), |cost| cost.checked_mul(FACTOR));
     let line = |cost: u64| {

@@ -186,7 +186,9 @@ impl Catalog {
             return self.define(stream, &text, secret, approves.is_some());
         }
         if note.concerns_runs() {
-            return self.history.apply(note);
+            let stream = note.stream().and_then(|name| self.streams.get(name));
+            let sealed = stream.map_or(0, |stream| u32::try_from(stream.sealed.len()).unwrap_or(u32::MAX));
+            return self.history.apply(note, sealed);
         }
         let stream = note.stream().and_then(|name| self.streams.get_mut(name)).ok_or(InvalidNote)?;
         match note {

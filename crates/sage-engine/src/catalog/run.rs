@@ -89,6 +89,8 @@ pub(crate) struct Run {
     pub(crate) pipeline: Pipeline,
     pub(crate) by: String,
     pub(crate) submitted: u64,
+    /// How many blocks of its stream were sealed before.
+    pub(crate) sealed_before: u32,
     /// The digest of the code submitted with it.
     pub(crate) code: Option<String>,
     pub(crate) terms: crate::plan::Terms,
@@ -223,16 +225,17 @@ impl RunHistory {
         }
     }
 
-    /// Applies a note for which `allows` is true.
-    pub(super) fn apply(&mut self, note: Note) -> Result<(), InvalidNote> {
+    /// Applies a note for which `allows` is true, when so many blocks of its stream are sealed.
+    pub(super) fn apply(&mut self, note: Note, sealed: u32) -> Result<(), InvalidNote> {
         match note {
             Note::RunSubmitted { text, by, at: submitted, terms, code, .. } => {
                 let pipeline = Pipeline::parse(&text).map_err(|_| InvalidNote)?;
                 let plan = terms.plan(&pipeline, submitted).map_err(|_| InvalidNote)?;
                 let state = adapt::State::new(plan);
                 self.owners.entry(pipeline.name.clone()).or_insert_with(|| pipeline.stream.clone());
-                let (attempts, tested) = (Vec::new(), None);
-                self.runs.push(Arc::new(Run { pipeline, by, submitted, code, terms, state, attempts, tested }));
+                let (sealed_before, attempts, tested) = (sealed, Vec::new(), None);
+                let run = Run { pipeline, by, submitted, sealed_before, code, terms, state, attempts, tested };
+                self.runs.push(Arc::new(run));
             }
             Note::RecurrenceStopped { pipeline, .. } => {
                 self.stopped.insert(pipeline, self.runs.len() as u64);
@@ -272,6 +275,11 @@ impl RunHistory {
 }
 
 impl Run {
+    /// Whether another run is of the same pipeline, on the same terms.
+    pub(crate) fn is_same(&self, other: &Self) -> bool {
+        self.pipeline == other.pipeline && self.terms == other.terms
+    }
+
     /// The current attempt, or else the last one.
     pub(crate) fn last(&self) -> Option<&AttemptRecord> {
         self.attempts.last()

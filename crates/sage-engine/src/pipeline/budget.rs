@@ -192,9 +192,9 @@ fn read_epsilon(section: &Section<'_>, key: &str) -> Result<Option<Epsilon>, Doc
 impl Adaptation {
     /// The defaults for a file without `[adapt]`.
     pub const DEFAULT: Self = Self {
-        strategy: Strategy::Frugal,
+        strategy: Strategy::Informed,
         mode: Mode::Conserve,
-        risk: RiskSchedule::Falling,
+        risk: RiskSchedule::Probing,
         attempts: None,
         data_doublings: DOUBLINGS_DEFAULT,
         timeout: None,

@@ -10,7 +10,8 @@ use super::price::Prices;
 use super::refusal::PlanRefusal;
 use crate::adapt::{self, Strategy, Units};
 use crate::allocate::Resources;
-use crate::pipeline::{Extent, Pipeline, Statistic, Train};
+use crate::pipeline::{Extent, Pipeline};
+use crate::scheduler::has_forecast;
 use crate::stream::StreamFile;
 
 /// The recorded terms of a run.
@@ -94,11 +95,9 @@ impl Terms {
 /// The divisor of a block's budget that gives the first cost. Without a forecast a search doubles, so it does not start
 /// at the least cost: a pipeline without a target ends with its first attempt, and nothing is known in advance about
 /// variances and quantiles.
-const fn first_share(pipeline: &Pipeline) -> u64 {
-    let is_forecast =
-        !matches!(&pipeline.train, Train::Statistic(Statistic::Variance { .. } | Statistic::Quantile { .. }));
+fn first_share(pipeline: &Pipeline) -> u64 {
     let is_informed = matches!(pipeline.adaptation.strategy, Strategy::Informed);
-    if is_informed && is_forecast && pipeline.validate.is_some() { INFORMED_SHARE } else { FIRST_SHARE }
+    if is_informed && has_forecast(pipeline) { INFORMED_SHARE } else { FIRST_SHARE }
 }
 
 /// The number of blocks in a window.

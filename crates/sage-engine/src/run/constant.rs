@@ -95,7 +95,8 @@ pub(super) fn best_constant<N: NoiseSource>(
     let label_mean = Mean { bounds: (0.0, 1.0), noise };
     let label =
         |row: UnitExamples<'_>| mean(row.records().map(|record| Some(f64::from(record.label)))).unwrap_or(f64::NAN);
-    let estimate = label_mean.run(session, Lane::Train, risk.chance(), label).map_err(AttemptFailure::because)?;
+    let estimate =
+        label_mean.run(session, Lane::Train, risk.of_equal_parts(), label).map_err(AttemptFailure::because)?;
     let best = validate.metric.best_constant(estimate, inputs.label_width());
     best.ok_or_else(|| AttemptFailure("this metric has no best constant".to_owned()))
 }

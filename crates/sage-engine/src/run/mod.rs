@@ -11,9 +11,10 @@ mod statistic;
 mod unit;
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use sage_kernel::FinishedSession;
-use sage_learn::validate::{Confidence, Estimate, Rejection, Risk, Verdict};
+use sage_learn::validate::{Confidence, Estimate, Rejection, Risk, RiskDivisors, Verdict};
 use sage_model::bundle::Graph;
 
 use crate::adapt::Attempt;
@@ -79,15 +80,18 @@ fn risks(pipeline: &Pipeline, attempt: &Attempt) -> Result<(Risk, Option<Risk>),
         false => Rejection::Never,
     };
     let risks = confidence.map_err(AttemptFailure::because)?.risks(rejection);
-    let own = |risk: Risk| Risk::new(risk.chance() / attempt.risk_divisor as f64).map_err(AttemptFailure::because);
-    Ok((own(risks.accept)?, risks.reject.map(own).transpose()?))
+    let part = |divisor| NonZeroU64::new(divisor).ok_or_else(|| AttemptFailure("a risk is divided by zero".to_owned()));
+    let noise = part(attempt.risk_divisor)?;
+    let divisors = RiskDivisors { noise, rows: attempt.rows_divisor.map_or(Ok(noise), part)? };
+    let own = |risk: Risk| risk.divided(divisors);
+    Ok((own(risks.accept), risks.reject.map(own)))
 }
 
-/// The probability of a wrong acceptance that an attempt with this divisor may have.
-pub(crate) fn accept_risk(pipeline: &Pipeline, divisor: u64) -> Option<f64> {
+/// The risk of a wrong acceptance of all attempts of a run together.
+pub(crate) fn accept_risk(pipeline: &Pipeline) -> Option<Risk> {
     let validate = pipeline.validate.as_ref()?;
     let rejection = if validate.reject { Rejection::ByAny(std::num::NonZeroU32::MIN) } else { Rejection::Never };
-    Some(Confidence::new(validate.confidence).ok()?.risks(rejection).accept.chance() / divisor as f64)
+    Some(Confidence::new(validate.confidence).ok()?.risks(rejection).accept)
 }
 
 /// The confidence of intervals for a pipeline without a target.

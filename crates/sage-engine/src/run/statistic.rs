@@ -58,7 +58,8 @@ pub(crate) fn compute<N: NoiseSource>(
         return Err(AttemptFailure("the charge is for another kind of training".to_owned()));
     };
     let (risk, _) = risks(recipe.pipeline(), attempt)?;
-    let chance = risk.chance();
+    // A count or a sum is about the rows themselves, which are no sample then.
+    let chance = if is_exact(statistic) { risk.of_noise_alone() } else { risk.of_equal_parts() };
     let (value, key) = value_and_key_columns(recipe);
     let run = StatisticRun { noise, chance, value, key, contribution: recipe.contribution() };
     let Computation { lines, sums, sampling } =
@@ -176,9 +177,8 @@ impl StatisticRun {
                 Ok(Computation::of_means(lines, &by_key, &groups, self.chance))
             }
             other => {
-                // A count or a sum is about the rows themselves, so nothing is uncertain but the noise.
-                let exact = matches!(other, Statistic::Count | Statistic::Sum { .. } | Statistic::Histogram { .. });
-                Ok(Computation { lines: self.lines(session, other)?, sums: Vec::new(), sampling: exact.then_some(0.0) })
+                let sampling = is_exact(other).then_some(0.0);
+                Ok(Computation { lines: self.lines(session, other)?, sums: Vec::new(), sampling })
             }
         }
     }
@@ -267,6 +267,11 @@ fn group_mean(row: Row<'_>, index: &KeyIndex<'_>, (key, value): (usize, usize), 
         return None;
     }
     Some((group, mean(row.in_turn().take(most).map(of_group))?))
+}
+
+/// Whether nothing about a statistic is uncertain but the noise.
+const fn is_exact(statistic: &Statistic) -> bool {
+    matches!(statistic, Statistic::Count | Statistic::Sum { .. } | Statistic::Histogram { .. })
 }
 
 /// The sum of a statistic over both lanes.

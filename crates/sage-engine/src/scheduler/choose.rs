@@ -6,7 +6,7 @@
 
 use sage_kernel::{BlockId, ContextId, Filter};
 
-use crate::adapt::{Action, Attempt, End, Forecast, Offers, World};
+use crate::adapt::{Action, Attempt, End, Forecast, Offers, RowsPrices, World};
 use crate::allocate::PipelineId;
 use crate::api::policy::found;
 use crate::api::{Engine, EngineError, lock};
@@ -15,6 +15,7 @@ use crate::scheduler::available::{AvailableBudget, Reach, ranges, rows_of};
 use crate::scheduler::ceilings::Ceilings;
 use crate::scheduler::forecast::RunForecast;
 use crate::scheduler::queue;
+use crate::scheduler::tested::RunBlocks;
 use crate::worker::charge::{self, PricedAttempt};
 use crate::worker::grant;
 use crate::worker::run_loop::Choice;
@@ -30,18 +31,37 @@ struct Evaluation<'catalog> {
     known: &'catalog Stream,
     time: u64,
     forecast: Option<RunForecast>,
+    /// What earlier attempts tested, if their estimates choose the next one.
+    blocks: Option<RunBlocks>,
 }
 
 impl Evaluation<'_> {
-    /// The next action of the run, if this budget is available.
-    fn next(&self, offers: &Offers) -> Action {
+    /// The next action of the run, if this budget is available on each block.
+    fn next(&self, offered: &[(u32, u64)], kind: fn(Vec<u64>) -> Offers) -> Action {
         let forecast = self.forecast.as_ref().map(|forecast| forecast as &dyn Forecast);
-        self.run.state.next(World { time: self.time, offers, forecast })
+        let offers = kind(offered.iter().map(|(_, offer)| *offer).collect());
+        let (offers, rows) = match &self.blocks {
+            Some(blocks) => (offers.of_sealed(blocks.sealed()), blocks.prices(self.run, offered)),
+            None => (offers, RowsPrices::FRESH),
+        };
+        self.run.state.next(World { time: self.time, offers: &offers, forecast, rows })
     }
 
     /// Whether the run would make an attempt if it could spend these amounts on its blocks.
-    fn could_choose(&self, amounts: Vec<u64>) -> bool {
-        !matches!(self.next(&Offers::lent(amounts)), Action::Wait(_))
+    fn could_choose(&self, offered: &[(u32, u64)], kind: fn(Vec<u64>) -> Offers) -> bool {
+        !matches!(self.next(offered, kind), Action::Wait(_))
+    }
+
+    /// An attempt with its blocks, out of those that admit it.
+    fn with_blocks(&self, attempt: Attempt, fitting: &[u32]) -> (Attempt, Vec<(u32, u32)>) {
+        match &self.blocks {
+            Some(blocks) => {
+                let (attempt, chosen) = blocks.choose(self.run, attempt, fitting);
+                (attempt, ranges(&chosen))
+            }
+            // The newest ones.
+            None => (attempt, ranges(&fitting[fitting.len().saturating_sub(attempt.window as usize)..])),
+        }
     }
 }
 
@@ -71,24 +91,25 @@ impl Engine {
             return Ok(None);
         }
         let forecast = self.forecast(catalog, number, run)?;
-        let evaluation = Evaluation { catalog, number, run, known, time, forecast };
+        let blocks = RunBlocks::new(catalog, number, run, known);
+        let evaluation = Evaluation { catalog, number, run, known, time, forecast, blocks };
         for reach in [Reach::Reserved, Reach::Spare, Reach::Unspent] {
             let Some(offered) = self.available_budget(catalog, number, run, known, reach)? else { return Ok(None) };
-            let blocks = offered.offered.len();
+            let unlimited: Vec<(u32, u64)> = offered.offered.iter().map(|(index, _)| (*index, u64::MAX)).collect();
             match self.choose_within(&evaluation, offered, reach)? {
                 Found::Choice(choice) => return Ok(Some(*choice)),
                 Found::Over => return Ok(None),
                 Found::Nothing if reach != Reach::Reserved => {}
                 Found::Nothing => {
                     // If the run would wait even with unlimited budget, only more blocks can unblock it.
-                    if !evaluation.could_choose(vec![u64::MAX; blocks]) {
+                    if !evaluation.could_choose(&unlimited, Offers::new) {
                         lock(&self.wakeups).waits_for_blocks(number);
                         return Ok(None);
                     }
                     let unspent = self.available_budget(catalog, number, run, known, Reach::Unspent)?;
                     let all = unspent.map_or_else(Vec::new, |unspent| unspent.offered);
                     // Unspent budget requires an evaluation of all waiting runs, so it comes last.
-                    if !self.reserves() || !evaluation.could_choose(all.iter().map(|(_, offer)| *offer).collect()) {
+                    if !self.reserves() || !evaluation.could_choose(&all, Offers::lent) {
                         return Ok(None);
                     }
                 }
@@ -108,17 +129,15 @@ impl Engine {
     ) -> Result<Found, EngineError> {
         let number = evaluation.number;
         for _ in 0..CHOICES {
-            let amounts = offered.iter().map(|(_, offer)| *offer).collect();
-            let offers = if reach == Reach::Reserved { Offers::new(amounts) } else { Offers::lent(amounts) };
-            let attempt = match evaluation.next(&offers) {
+            let kind = if reach == Reach::Reserved { Offers::new } else { Offers::lent };
+            let attempt = match evaluation.next(&offered, kind) {
                 Action::Choose(attempt) => attempt,
                 Action::Stop(end) => return self.ended(number, end),
                 _ => return Ok(Found::Nothing),
             };
-            // The newest blocks that admit the attempt.
             let fitting = offered.iter().filter(|(_, offer)| *offer >= attempt.cost).map(|(index, _)| *index);
             let fitting: Vec<u32> = fitting.collect();
-            let blocks = ranges(&fitting[fitting.len().saturating_sub(attempt.window as usize)..]);
+            let (attempt, blocks) = evaluation.with_blocks(attempt, &fitting);
             let priced = match self.priced_attempt(evaluation, &attempt, &blocks, &filter) {
                 Ok(priced) => priced,
                 Err(end) => return self.ended(number, end),

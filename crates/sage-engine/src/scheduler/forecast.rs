@@ -14,7 +14,7 @@ use sage_learn::statistics::spread;
 use sage_learn::validate::decide::Tail;
 use sage_learn::validate::{Margin, Noise};
 
-use crate::adapt::{Forecast, LIKELY, Strategy};
+use crate::adapt::{Forecast, LIKELY, RowsPrices, Strategy};
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError};
 use crate::catalog::{AttemptEnd, AttemptRecord, Catalog, Run, Stream};
@@ -29,8 +29,10 @@ pub(crate) struct RunForecast {
     /// The bound, in rows, within which the noise of each sum stays at the reference cost, with the probability that the
     /// next attempt allows for it.
     reach: f64,
-    /// The error probability of the next attempt.
-    risk: f64,
+    /// The part of the next attempt's risk that is for the noise.
+    noise_risk: f64,
+    /// The part of the run's risk that is for the rows.
+    rows_risk: f64,
     kind: Kind,
 }
 
@@ -46,12 +48,12 @@ enum Kind {
 }
 
 impl Kind {
-    /// The share of the risk that is allowed for the noise of each sum.
+    /// The share of the noise's risk that is allowed for each sum.
     fn noise_share(&self) -> f64 {
         match self {
-            Self::Test(_) => 0.25,
-            Self::Means(_, parts) => 1.0 / (8.0 * parts),
-            Self::Sums { parts, .. } => 1.0 / parts,
+            Self::Test(_) => 0.5,
+            Self::Means(_, parts) => 1.0 / (4.0 * parts),
+            Self::Sums { parts, .. } => 2.0 / parts,
         }
     }
 }
@@ -96,7 +98,7 @@ pub(crate) struct ForecastInputs<'a> {
     pub(crate) recipe: &'a Recipe,
     pub(crate) filter: &'a Filter,
     pub(crate) terms: &'a Terms,
-    /// The divisor of the error probability of the next attempt.
+    /// The divisor of the next attempt's risk, of the part for the noise.
     pub(crate) divisor: u64,
 }
 
@@ -108,7 +110,8 @@ impl RunForecast {
         let pipeline = recipe.pipeline();
         let validate = pipeline.validate.as_ref()?;
         let noise = NoiseScale::new(recipe, filter, terms)?;
-        let risk = accept_risk(pipeline, divisor)?;
+        let risk = accept_risk(pipeline)?;
+        let (noise_risk, rows_risk) = (risk.noise() / divisor as f64, risk.rows());
         let known = catalog.stream(&pipeline.stream)?;
         let released = released_sums(catalog, pipeline, terms);
         let kind = match &pipeline.train {
@@ -121,14 +124,16 @@ impl RunForecast {
                 Kind::Test(of_test(validate, &released, &noise, first, declared)?)
             }
         };
-        let reach = noise.reference.reach(risk * kind.noise_share());
-        Some(Self { noise, reach, risk, kind })
+        let reach = noise.reference.reach(noise_risk * kind.noise_share());
+        Some(Self { noise, reach, noise_risk, rows_risk, kind })
     }
 
     /// The least number of blocks on which an attempt of this cost is likely to be accepted; `None` if no number up to
     /// `most` is.
     pub(crate) fn likely_window(&self, cost: u64, most: u32) -> Option<u32> {
-        let likely = |window: u32| self.chance(cost, window) >= LIKELY;
+        // A first attempt, on blocks that were not tested before.
+        let rows_divisor = RowsPrices::FRESH.divisor(most, FIRST_DIVISOR);
+        let likely = |window: u32| self.chance(cost, window, rows_divisor) >= LIKELY;
         let (mut below, mut within) = (0, 1);
         while !likely(within) {
             below = within;
@@ -154,22 +159,29 @@ impl RunForecast {
         }
     }
 
-    fn test_setting(&self, cost: u64, window: u32) -> Option<TestSetting> {
-        let margin = Margin::new(self.reach_at(cost), 0.5 * self.risk).ok()?;
+    fn test_setting(&self, cost: u64, window: u32, rows_divisor: f64) -> Option<TestSetting> {
+        let margin = Margin::new(self.reach_at(cost), self.rows_risk / rows_divisor).ok()?;
         Some(TestSetting { blocks: f64::from(window), noise: self.noise.deviation(cost), margin })
     }
 }
 
+/// The divisor of a first attempt that is likely to be accepted.
+pub(crate) const FIRST_DIVISOR: u64 = 2;
 /// The relative error of scaled noise: the kernel rounds it to a grid.
 const ROUNDING: f64 = 0.02;
 /// Below this a chance counts as certainty of failure.
 const IMPOSSIBLE: f64 = 1e-5;
 
 impl Forecast for RunForecast {
-    fn chance(&self, cost: u64, window: u32) -> f64 {
+    fn chance(&self, cost: u64, window: u32, rows_divisor: f64) -> f64 {
         match &self.kind {
-            Kind::Test(test) => self.test_setting(cost, window).map_or(0.0, |setting| test.chance(setting)),
-            Kind::Means(means, parts) => means.chance(f64::from(window), self.reach_at(cost), self.risk / parts),
+            Kind::Test(test) => {
+                self.test_setting(cost, window, rows_divisor).map_or(0.0, |setting| test.chance(setting))
+            }
+            Kind::Means(means, parts) => {
+                let risk = 2.0 * self.noise_risk.min(self.rows_risk / rows_divisor);
+                means.chance(f64::from(window), self.reach_at(cost), risk / parts)
+            }
             Kind::Sums { multiple, target, .. } => {
                 let half_width = multiple * self.reach_at(cost);
                 f64::from(u8::from(half_width * (1.0 + ROUNDING) <= *target))
@@ -177,10 +189,12 @@ impl Forecast for RunForecast {
         }
     }
 
-    fn is_too_small(&self, cost: u64, window: u32) -> bool {
+    fn is_too_small(&self, cost: u64, window: u32, rows_divisor: f64) -> bool {
         match &self.kind {
-            Kind::Test(test) => self.test_setting(cost, window).is_some_and(|setting| test.is_too_small(setting)),
-            Kind::Means(..) | Kind::Sums { .. } => self.chance(cost, window) < IMPOSSIBLE,
+            Kind::Test(test) => {
+                self.test_setting(cost, window, rows_divisor).is_some_and(|setting| test.is_too_small(setting))
+            }
+            Kind::Means(..) | Kind::Sums { .. } => self.chance(cost, window, rows_divisor) < IMPOSSIBLE,
         }
     }
 
@@ -221,8 +235,7 @@ struct ReleasedSums<'run> {
 
 /// The released sums of all attempts of a pipeline, oldest first.
 fn released_sums<'a>(catalog: &'a Catalog, pipeline: &Pipeline, terms: &Terms) -> Vec<ReleasedSums<'a>> {
-    let same = |run: &Run| run.pipeline == *pipeline && run.terms == *terms;
-    let own = catalog.history().runs().filter(|(_, run)| same(run));
+    let own = catalog.history().runs().filter(|(_, run)| run.pipeline == *pipeline && run.terms == *terms);
     let released = |one: &'a AttemptRecord| match &one.end {
         Some(AttemptEnd::Judged(Report { sums, .. })) if !sums.is_empty() => {
             Some(ReleasedSums { cost: one.attempt.cost, blocks: f64::from(one.attempt.window), sums })

@@ -6,6 +6,7 @@
 //! - `wakeups`: the runs whose situation has changed since they were last evaluated;
 //! - `available`, `ceilings`: the budget that a run can use on each block;
 //! - `forecast`: how likely the next attempt of a run is to be accepted;
+//! - `tested`: which blocks earlier attempts of a run tested, and what that leaves of its risk;
 //! - `choose`: the next attempt of one run;
 //! - `waiting`, `hints`, `shares`: why a run waits, what would unblock it, and its share of a block.
 //!
@@ -20,10 +21,12 @@ pub(crate) mod forecast;
 mod hints;
 pub(crate) mod queue;
 mod shares;
+mod tested;
 mod waiting;
 pub(crate) mod wakeups;
 
 pub(crate) use available::{Reach, left_of_lane};
 pub use hints::Hint;
 pub use shares::THOUSANDTHS;
+pub(crate) use tested::has_forecast;
 pub use waiting::Waiting;

@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use sage_kernel::{BlockId, Epsilon, Filter};
 
-use crate::adapt::{Action, Forecast, Offers, Strategy, Wanted, World};
+use crate::adapt::{Action, Forecast, Offers, RowsPrices, Strategy, Wanted, World};
 use crate::allocate::PipelineId;
 use crate::api::policy::{found, paying};
 use crate::api::{Engine, EngineError, lock, submit};
@@ -16,6 +16,7 @@ use crate::plan::{AttemptCost, CostInputs, Recipe};
 use crate::scheduler::available;
 use crate::scheduler::available::Reach;
 use crate::scheduler::ceilings::Ceilings;
+use crate::scheduler::tested::RunBlocks;
 
 /// What a run waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -75,11 +76,15 @@ impl Engine {
             Some(known) => self.available_budget(&catalog, number, run, known, Reach::Reserved)?,
             None => None,
         };
-        let amounts = available.map_or_else(Vec::new, |available| available.offered);
-        let offers = Offers::new(amounts.into_iter().map(|(_, amount)| amount).collect());
+        let offered = available.map_or_else(Vec::new, |available| available.offered);
+        let offers = Offers::new(offered.iter().map(|(_, amount)| *amount).collect());
+        let (offers, rows) = match known.and_then(|known| RunBlocks::new(&catalog, number, run, known)) {
+            Some(blocks) => (offers.of_sealed(blocks.sealed()), blocks.prices(run, &offered)),
+            None => (offers, RowsPrices::FRESH),
+        };
         let forecast = forecast.as_ref().map(|forecast| forecast as &dyn Forecast);
         // The worker loop ends the run at its deadline; until then it waits.
-        Ok(match run.state.next(World { time: run.submitted, offers: &offers, forecast }) {
+        Ok(match run.state.next(World { time: run.submitted, offers: &offers, forecast, rows }) {
             Action::Wait(wanted) => Some(wanted),
             // Its reservation is sufficient, but a block or the order of runs does not admit it yet.
             Action::Choose(attempt) => {

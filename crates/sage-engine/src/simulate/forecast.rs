@@ -49,7 +49,7 @@ impl SimulatedForecast<'_> {
 }
 
 impl Forecast for SimulatedForecast<'_> {
-    fn chance(&self, cost: u64, window: u32) -> f64 {
+    fn chance(&self, cost: u64, window: u32, _: f64) -> f64 {
         let most = self.overcomes(cost, window);
         match self.known {
             KnownDifficulty::Distribution => TrafficRandom::share_of_difficulties_below(most),
@@ -57,11 +57,11 @@ impl Forecast for SimulatedForecast<'_> {
         }
     }
 
-    fn is_too_small(&self, cost: u64, window: u32) -> bool {
+    fn is_too_small(&self, cost: u64, window: u32, rows_divisor: f64) -> bool {
         /// Below this chance an attempt is left out.
         const IMPLAUSIBLE: f64 = 0.01;
         // With a margin for the rounding of prices.
         let is_estimated = matches!(self.known, KnownDifficulty::Estimate(_));
-        self.overcomes(cost, window) < 0.99 || (is_estimated && self.chance(cost, window) < IMPLAUSIBLE)
+        self.overcomes(cost, window) < 0.99 || (is_estimated && self.chance(cost, window, rows_divisor) < IMPLAUSIBLE)
     }
 }

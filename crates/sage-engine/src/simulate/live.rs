@@ -259,7 +259,7 @@ impl<'scenario> Simulation<'scenario> {
         &self, pipeline: PipelineId, offered: &[(BlockId, u64)], kind: fn(Vec<u64>) -> Offers,
     ) -> Result<Action, SimulationError> {
         let Some(simulated) = self.pipelines.get(&pipeline) else { return Err(SimulationError::Mismatch) };
-        let offers = kind(offered.iter().map(|(_, offer)| *offer).collect());
+        let offers = kind(offered.iter().map(|(_, offer)| *offer).collect()).of_sealed(self.time + 1);
         let forecast = self.reference.map(|reference| SimulatedForecast {
             scenario: self.scenario,
             known: simulated.known,
@@ -267,7 +267,7 @@ impl<'scenario> Simulation<'scenario> {
             units: self.units(),
         });
         let forecast = forecast.as_ref().map(|forecast| forecast as &dyn Forecast);
-        Ok(simulated.state.next(World { time: u64::from(self.time), offers: &offers, forecast }))
+        Ok(simulated.state.next(World { forecast, ..World::new(u64::from(self.time), &offers) }))
     }
 
     /// Reports the cost of a waiting pipeline's next attempt to the allocation.
@@ -365,6 +365,9 @@ impl<'scenario> Simulation<'scenario> {
             self.apply(Event::Retire { block: BlockId(index) })?;
         }
         self.totals.waiting = u32::try_from(self.pipelines.len()).unwrap_or(u32::MAX);
+        let capacity = Resources::of_block(&self.filter).ok_or(SimulationError::Mismatch)?.loss(Lane::Train) as f64;
+        let spent = self.left.iter().map(|left| 1.0 - *left as f64 / capacity).sum::<f64>();
+        self.totals.spent_share = spent / f64::from(self.scenario.blocks);
         self.result.moments.push(self.totals);
         Ok(())
     }
@@ -375,9 +378,7 @@ impl<'scenario> Simulation<'scenario> {
         let cells = (0..self.scenario.blocks).flat_map(|block| Lane::BOTH.map(|lane| (BlockId(block), lane)));
         let losses = cells.filter_map(|(block, lane)| stream.spent(ContextId(0), block, lane));
         self.result.loss = losses.map(|spent| odometer(&self.filter, spent)).max().unwrap_or(Epsilon::ZERO);
-        let capacity = Resources::of_block(&self.filter).ok_or(SimulationError::Mismatch)?.loss(Lane::Train) as f64;
-        let spent = self.left.iter().map(|left| 1.0 - *left as f64 / capacity);
-        self.result.spent_share = spent.sum::<f64>() / self.left.len().max(1) as f64;
+        self.result.spent_share = self.totals.spent_share;
         self.result.starved = self.pipelines.values().map(|simulated| simulated.came).collect();
         let state = self.gate.ledger().clone();
         let again = Gate::open(self.gate.into_log())?;

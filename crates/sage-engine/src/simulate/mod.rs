@@ -73,7 +73,7 @@ pub struct SchedulingPolicy {
 
 impl Default for SchedulingPolicy {
     fn default() -> Self {
-        Self { scheduler: Scheduler::default(), strategy: Strategy::Frugal, mode: Mode::Conserve }
+        Self { scheduler: Scheduler::default(), strategy: Strategy::Informed, mode: Mode::Conserve }
     }
 }
 

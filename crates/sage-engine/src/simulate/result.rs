@@ -14,7 +14,7 @@ pub struct Release {
 }
 
 /// The totals after a step of the clock.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SimulationStep {
     /// Pipelines that have arrived.
     pub came: u32,
@@ -26,6 +26,8 @@ pub struct SimulationStep {
     pub waiting: u32,
     /// Blocks with too little budget for any attempt.
     pub retired: u32,
+    /// The spent share of the budgets of all blocks of the simulation, from 0 to 1.
+    pub spent_share: f64,
 }
 
 /// The result of one simulation.

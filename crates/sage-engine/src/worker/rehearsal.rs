@@ -55,7 +55,8 @@ impl Engine {
             return Ok(());
         }
         let (query, baseline) = self.baseline(recipe)?;
-        let attempt = Attempt { index: 1, serial: 1, cost, window: terms.first_window, risk_divisor: 2 };
+        let attempt =
+            Attempt { index: 1, serial: 1, cost, window: terms.first_window, risk_divisor: 2, rows_divisor: None };
         let stage = Rehearsal { recipe, file, filter, cost: &attempt_cost, attempt, baseline: baseline.as_ref() };
         let done = quiet::run_on_reader(|| stage.run(&query));
         let failed = match done {

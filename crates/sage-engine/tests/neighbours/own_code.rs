@@ -36,7 +36,7 @@ pub(crate) fn pipelines() -> Vec<String> {
             "[pipeline]\nname = \"{name}\"\nstream = \"people\"\nlabel = \"y\"\n[train]\n\
              command = [\"python3\", \"{script}\"]\ntime_limit = \"1m\"\nrows = \"{rows}\"\n[validate]\n\
              metric = \"mse\"\ntarget = 0.5\nbound = 1.0\n[budget]\nepsilon0 = \"2\"\nepsilon_max = \"2\"\n\
-             [adapt]\nattempts = 1\n"
+             [adapt]\nstrategy = \"frugal\"\nattempts = 1\n"
         )
     };
     vec![

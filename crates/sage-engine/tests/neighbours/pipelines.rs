@@ -196,7 +196,7 @@ impl Model<'_> {
         };
         format!(
             "{head}label = {}\n{features}[budget]\n{budget}\n[train]\n{}\n[validate]\n{}\n\
-             [adapt]\nattempts = 1\n",
+             [adapt]\nstrategy = \"frugal\"\nattempts = 1\n",
             self.label, self.train, self.validate
         )
     }

@@ -63,6 +63,7 @@ bound = 1.0
 [budget]
 epsilon0 = "2"
 [adapt]
+strategy = "frugal"
 attempts = 2
 "#;
 

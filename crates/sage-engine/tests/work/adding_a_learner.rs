@@ -14,7 +14,7 @@ use sage_learn::encode::{Encoded, Example};
 use sage_learn::statistics::Mean;
 use sage_model::bundle::{Activation, Fields, Graph, Layer, Link, Shape, Weights};
 
-use crate::city::{City, principal};
+use crate::city::{City, frugal, principal};
 use crate::loops::{describe, pass_hours};
 
 /// Predicts the private mean of the label for every row.
@@ -151,7 +151,7 @@ fn a_registered_learner_runs_from_its_pipeline_file_to_a_prediction() {
     let city = City::new(120_000);
     let engine = city.with_rides("4");
     for text in [MEAN, STATISTIC] {
-        engine.submit_at(&principal("mia"), text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), &frugal(text), 0).expect("submitted");
     }
     pass_hours(&city, &engine, 1..24);
     for run in engine.runs() {

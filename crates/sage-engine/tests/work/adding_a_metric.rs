@@ -7,7 +7,7 @@ use sage_engine::adapt::Outcome;
 use sage_engine::metrics::{Measured, Metric, MetricKind, MetricTaken, MetricTest, register};
 use sage_engine::pipeline::Pipeline;
 
-use crate::city::{City, principal};
+use crate::city::{City, frugal, principal};
 use crate::loops::{describe, pass_hours};
 
 /// The mean cost of wrong classes: a false alarm costs 1, a miss costs `weight`.
@@ -94,7 +94,7 @@ fn a_registered_metric_runs_from_its_pipeline_file_to_a_verdict() {
 
     let city = City::new(120_000);
     let engine = city.with_rides("4");
-    engine.submit_at(&principal("mia"), LONG_RIDES, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(LONG_RIDES), 0).expect("submitted");
     pass_hours(&city, &engine, 1..24);
     let run = engine.runs().pop().expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));

@@ -4,7 +4,7 @@ use sage_engine::AttemptOutcome;
 use sage_engine::adapt::Outcome;
 use sage_engine::pipeline::Pipeline;
 
-use crate::city::{City, principal};
+use crate::city::{City, frugal, principal};
 use crate::loops::{describe, pass_hours};
 
 /// A wrong verdict has a probability of one in a million.
@@ -54,7 +54,7 @@ fn a_ranking_is_tested_from_its_pipeline_file_to_a_verdict() {
         "{ sql = \"0 * distance\", name = \"nothing\", scale = [0, 1] }",
     );
     for text in [LONG_RIDES, &blind] {
-        engine.submit_at(&principal("mia"), text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        engine.submit_at(&principal("mia"), &frugal(text), 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
     pass_hours(&city, &engine, 1..24);
     for run in engine.runs() {

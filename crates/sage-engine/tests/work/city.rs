@@ -12,6 +12,16 @@ pub(crate) fn principal(name: &str) -> Principal {
     Principal::named(name).expect("a name")
 }
 
+/// The same pipeline under `strategy = "frugal"`, for tests that are about something else: its attempts follow from
+/// verdicts alone, and each has twice the blocks or twice the cost of the one before.
+pub(crate) fn frugal(text: &str) -> String {
+    const STRATEGY: &str = "[adapt]\nstrategy = \"frugal\"\n";
+    match text.contains("[adapt]\n") {
+        true => text.replacen("[adapt]\n", STRATEGY, 1),
+        false => format!("{text}\n{STRATEGY}"),
+    }
+}
+
 /// Predicts the duration of a ride from its distance, time and payment, and the usual speed at that hour.
 pub(crate) const LINE: &str = r#"
 [pipeline]

@@ -4,7 +4,7 @@ use sage_engine::adapt::Outcome;
 use sage_engine::pipeline::Pipeline;
 use sage_engine::{AttemptOutcome, RunView};
 
-use crate::city::{City, LINE, principal};
+use crate::city::{City, LINE, frugal, principal};
 use crate::loops::{describe, pass_hours};
 
 /// Two classes, of which one is rare: predicting the frequent one is nearly always right.
@@ -62,7 +62,7 @@ fn a_constant_meets_a_target_but_not_the_comparison_with_the_best_constant() {
         versus(RARE, "target = 0.7", "constant"),
     ];
     for text in &texts {
-        engine.submit_at(&principal("mia"), text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        engine.submit_at(&principal("mia"), &frugal(text), 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
     pass_hours(&city, &engine, 1..24);
     let runs = engine.runs();
@@ -91,7 +91,7 @@ fn a_release_says_what_the_best_constant_reaches() {
     let line = sure(LINE).replace("target = 0.1\n", "target = 0.5\n");
     assert_eq!(engine.preview(&mia, &blind).expect("a plan").warnings, Vec::<String>::new());
     for text in [&blind, &line] {
-        engine.submit_at(&mia, text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        engine.submit_at(&mia, &frugal(text), 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
     pass_hours(&city, &engine, 1..24);
     for run in engine.runs() {

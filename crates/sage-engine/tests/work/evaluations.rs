@@ -3,18 +3,18 @@
 use sage_engine::EngineError;
 use sage_engine::release::Kind;
 
-use crate::city::{City, LINE, SPEED, principal};
+use crate::city::{City, LINE, SPEED, frugal, principal};
 use crate::loops::HOUR;
 
 #[test]
 fn a_waiting_run_states_what_it_waits_for() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
-    let run = engine.submit(&principal("mia"), LINE).expect("submitted");
+    let run = engine.submit(&principal("mia"), &frugal(LINE)).expect("submitted");
     let waiting = engine.waiting(run).expect("a run").expect("it waits");
     let four_weeks = engine.run(run).expect("a run").submitted + 28 * 24 * HOUR;
     assert_eq!((waiting.blocks, waiting.admit, waiting.sealed, waiting.deadline), (4, 0, 0, Some(four_weeks)));
-    let preview = engine.preview(&principal("mia"), LINE).expect("a preview");
+    let preview = engine.preview(&principal("mia"), &frugal(LINE)).expect("a preview");
     assert_eq!(waiting.epsilon, preview.first, "what it waits for is what was shown beforehand");
     city.seal_before(&engine, "2026-01-01T03:00");
     let waiting = engine.waiting(run).expect("a run").expect("it waits");
@@ -32,7 +32,7 @@ fn the_loss_of_an_attempt_equals_its_receipt() {
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
     for text in [LINE, SPEED] {
-        engine.submit(&principal("mia"), text).expect("submitted");
+        engine.submit(&principal("mia"), &frugal(text)).expect("submitted");
     }
     engine.work(1).expect("no error");
     for release in engine.releases() {
@@ -56,7 +56,7 @@ fn reservations_are_shown_while_a_run_waits() {
     city.seal_before(&engine, "2026-01-01T03:00");
     let sealed = |engine: &sage_engine::Engine| engine.set_aside("taxi").expect("a stream")[..3].to_vec();
     assert_eq!(sealed(&engine), [[0, 0]; 3], "no run waits");
-    let run = engine.submit(&principal("mia"), LINE).expect("submitted");
+    let run = engine.submit(&principal("mia"), &frugal(LINE)).expect("submitted");
     assert_eq!(sealed(&engine), [[1000, 1000]; 3], "one who waits has everything");
     let shares = engine.set_aside("taxi").expect("a stream");
     assert_eq!(shares.len(), engine.snapshot().expect("a snapshot").blocks("taxi").expect("blocks").len());
@@ -74,7 +74,7 @@ fn a_block_knows_who_read_it() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-01T04:00");
-    let run = engine.submit(&principal("mia"), SPEED).expect("submitted");
+    let run = engine.submit(&principal("mia"), &frugal(SPEED)).expect("submitted");
     engine.work(1).expect("no error");
     let attempts = engine.run(run).expect("a run").attempts;
     let (_, newest) = attempts[0].blocks.last().expect("blocks");
@@ -108,7 +108,7 @@ fn files_that_were_changed_are_not_handed_out() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
-    engine.submit(&principal("mia"), SPEED).expect("submitted");
+    engine.submit(&principal("mia"), &frugal(SPEED)).expect("submitted");
     engine.work(1).expect("no error");
     let release = engine.release_named("speed-by-vendor").expect("a release");
     assert_eq!(engine.release_files(&release).expect("files").len(), 3);

@@ -7,7 +7,7 @@ use sage_engine::adapt::Outcome;
 use sage_engine::serve::RowReader;
 use sage_engine::{BlockSelection, Epsilon, QueryRequest, Spend};
 
-use crate::city::principal;
+use crate::city::{frugal, principal};
 use crate::loops::describe;
 use crate::teams::with_rows;
 
@@ -76,7 +76,7 @@ fn a_model_learns_from_texts_that_are_not_listed() {
     }
     let folder = tempfile::tempdir().expect("a directory");
     let engine = with_rows(folder.path(), STREAM, "clicks", &lines);
-    let run = engine.submit_at(&principal("mia"), PIPELINE, 0).expect("a run");
+    let run = engine.submit_at(&principal("mia"), &frugal(PIPELINE), 0).expect("a run");
     engine.work(1).expect("no error");
     let run = engine.run(run).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
@@ -96,7 +96,8 @@ fn a_model_learns_from_texts_that_are_not_listed() {
 fn hashes_are_neither_labels_nor_group_keys() {
     let folder = tempfile::tempdir().expect("a directory");
     let engine = with_rows(folder.path(), STREAM, "clicks", "at,site,price\n2026-01-01T12:00:00Z,a,1\n");
-    let refused = engine.submit_at(&principal("mia"), &PIPELINE.replace("label = \"price\"", "label = \"site\""), 0);
+    let refused =
+        engine.submit_at(&principal("mia"), &frugal(&PIPELINE.replace("label = \"price\"", "label = \"site\"")), 0);
     assert!(refused.expect_err("refused").to_string().contains("label"));
     for (sql, why) in [
         ("SELECT site, count(*) FROM clicks GROUP BY site", "private"),

@@ -2,14 +2,14 @@
 
 use sage_engine::Hint;
 
-use crate::city::{COUNT, City, LINE, SPEED, principal};
+use crate::city::{COUNT, City, LINE, SPEED, frugal, principal};
 
 #[test]
 fn a_waiting_run_states_the_number_of_blocks_it_needs() {
     let city = City::new(40_000);
     let engine = city.with_rides("4");
-    let run = engine.submit_at(&principal("mia"), LINE, 0).expect("submitted");
-    let quick = engine.submit_at(&principal("mia"), COUNT, 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), &frugal(LINE), 0).expect("submitted");
+    let quick = engine.submit_at(&principal("mia"), &frugal(COUNT), 0).expect("submitted");
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(4)]);
     city.seal_before(&engine, "2026-01-01T03:00");
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Blocks(1)]);
@@ -25,9 +25,9 @@ fn a_reservation_of_another_run_is_named() {
     let mia = principal("mia");
     let all = "\n[budget]\nepsilon0 = \"4\"\n";
     let wide = SPEED.replace("min = 2", "min = 40");
-    let first = engine.submit_at(&mia, &format!("{wide}{all}"), 0).expect("submitted");
+    let first = engine.submit_at(&mia, &frugal(&format!("{wide}{all}")), 0).expect("submitted");
     city.seal_before(&engine, "2026-01-01T03:00");
-    let run = engine.submit_at(&mia, &format!("{COUNT}{all}"), 0).expect("submitted");
+    let run = engine.submit_at(&mia, &frugal(&format!("{COUNT}{all}")), 0).expect("submitted");
     assert_eq!(engine.work(1).expect("no error"), 0, "there is not enough for both");
     assert_eq!(engine.hints(run).expect("a run"), [Hint::Share]);
     let waiting = engine.waiting(run).expect("a run").expect("it waits");
@@ -45,7 +45,7 @@ fn limits_and_reached_targets_are_named() {
     let precise = |name: &str, window: &str, rest: &str| {
         let text = SPEED.replace("speed-by-vendor", name).replace("target = 4.0", "target = 0.0001");
         let text = text.replace("window = { min = 2 }", &format!("window = {{ min = 2{window} }}"));
-        engine.submit_at(&mia, &format!("{text}\n{rest}\n"), 0).expect("submitted")
+        engine.submit_at(&mia, &frugal(&format!("{text}\n{rest}\n")), 0).expect("submitted")
     };
     let small = precise("small", ", max = 4", "[budget]\nepsilon0 = \"0.5\"\nepsilon_max = \"0.5\"");
     let few = precise("few", "", "[adapt]\nattempts = 1");

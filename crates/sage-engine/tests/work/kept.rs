@@ -7,7 +7,7 @@ use std::time::SystemTime;
 use sage_engine::doctor::{Doctor, Finding};
 use sage_engine::{AttemptOutcome, Engine};
 
-use crate::city::{City, SPEED, principal};
+use crate::city::{City, SPEED, frugal, principal};
 use crate::loops::{describe, pass_hours};
 
 /// A linear model that never reaches its target.
@@ -69,7 +69,7 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
     let city = City::new(60_000);
     let engine = city.with_rides("10");
     let text = SPEED.replace("target = 4.0", "target = 0.000001");
-    let run = engine.submit_at(&principal("mia"), &format!("{text}\n{THREE}"), 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), &frugal(&format!("{text}\n{THREE}")), 0).expect("submitted");
     let rows = || files(&city.path().join("blocks/taxi"));
     let sums = || files(&city.path().join("sums"));
     pass_hours(&city, &engine, 1..3);
@@ -91,8 +91,9 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
     assert_eq!(sums().len(), 8);
     // Another statistic on these blocks needs other summaries, and so their rows.
     let other = text.replace("[0, 60]", "[0, 50]").replace("speed-by-vendor", "other").replace("min = 2", "min = 8");
-    let other =
-        engine.submit_at(&principal("mia"), &format!("{other}\n[adapt]\nattempts = 1\n"), 0).expect("submitted");
+    let other = engine
+        .submit_at(&principal("mia"), &frugal(&format!("{other}\n[adapt]\nattempts = 1\n")), 0)
+        .expect("submitted");
     pass_hours(&city, &engine, 9..10);
     let other = engine.run(other).expect("a run");
     let lost =
@@ -105,7 +106,7 @@ fn a_statistic_of_a_longer_window_reads_the_new_blocks_alone() {
 fn a_model_of_a_longer_window_sums_the_new_blocks_alone() {
     let city = City::new(60_000);
     let engine = city.with_rides("10");
-    let run = engine.submit_at(&principal("mia"), &format!("{LINE}\n{THREE}"), 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), &frugal(&format!("{LINE}\n{THREE}")), 0).expect("submitted");
     let sums = || files(&city.path().join("sums"));
     pass_hours(&city, &engine, 1..3);
     assert_eq!(judged(&engine, run), 1);
@@ -131,7 +132,7 @@ fn findings(city: &City) -> Vec<Finding> {
 fn sums_are_deleted_with_their_block_and_the_doctor_finds_those_that_were_left() {
     let city = City::new(30_000);
     let engine = city.with_rides("10");
-    engine.submit_at(&principal("mia"), SPEED, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(SPEED), 0).expect("submitted");
     pass_hours(&city, &engine, 1..3);
     let sums = || files(&city.path().join("sums"));
     let stored: Vec<PathBuf> = sums().into_keys().collect();

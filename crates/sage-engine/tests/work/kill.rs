@@ -10,7 +10,7 @@ use sage_engine::adapt::{End, Outcome};
 use sage_engine::doctor::Doctor;
 use sage_engine::{AttemptOutcome, Engine, EngineOptions, Epsilon, Opened, RunView};
 
-use crate::city::{COUNT, City, LINE, NETWORK, SPEED, principal};
+use crate::city::{COUNT, City, LINE, NETWORK, SPEED, frugal, principal};
 use crate::loops::{describe, pass_hours, spent};
 
 /// A charged attempt is performed as charged, even if its price has changed since: here because a census has counted
@@ -25,7 +25,7 @@ fn a_charged_attempt_is_performed_as_it_was_charged() {
     let engine = city.with_file(&file);
     // The declared number of rows differs from the census.
     for text in [&NETWORK.replace("rows = 3500", "rows = 1000"), LINE] {
-        engine.submit_at(&principal("mia"), text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), &frugal(text), 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-01T06:00");
     for run in [1, 2] {
@@ -113,7 +113,7 @@ fn the_loop_can_be_killed_at_any_time() {
         let city = City::new(110_000);
         let engine = city.with_rides("6");
         for text in [LINE, NETWORK, SPEED, COUNT] {
-            engine.submit_at(&principal("mia"), text, 0).expect("submitted");
+            engine.submit_at(&principal("mia"), &frugal(text), 0).expect("submitted");
         }
         engine.close().expect("closed");
         let mut done = false;

@@ -3,7 +3,7 @@
 use sage_engine::adapt::{End, Outcome, Verdict};
 use sage_engine::{AttemptOutcome, Engine, EngineError, Epsilon, RunView};
 
-use crate::city::{COUNT, City, LINE, NETWORK, SPEED, principal};
+use crate::city::{COUNT, City, LINE, NETWORK, SPEED, frugal, principal};
 
 pub(crate) fn spent(engine: &Engine) -> Epsilon {
     engine.snapshot().expect("a snapshot").stream("taxi").expect("the stream").spent
@@ -30,7 +30,7 @@ fn pipelines_submitted_together_are_all_released() {
     let city = City::new(120_000);
     let engine = city.with_rides("4");
     let mia = principal("mia");
-    let runs = [LINE, NETWORK, SPEED, COUNT].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
+    let runs = [LINE, NETWORK, SPEED, COUNT].map(|text| engine.submit_at(&mia, &frugal(text), 0).expect("submitted"));
     assert_eq!(runs, [1, 2, 3, 4]);
     assert_eq!(engine.work(1).expect("no error"), 0, "no block is sealed yet");
     pass_hours(&city, &engine, 1..24);
@@ -61,7 +61,7 @@ fn a_count_is_that_of_all_rows() {
     let all = COUNT.replace("stream = \"taxi\"", "stream = \"taxi\"\nwindow = { min = 5 }");
     let blocks = engine.snapshot().expect("a snapshot").blocks("taxi").expect("the stream").len();
     let all = all.replace("min = 5", &format!("min = {blocks}"));
-    engine.submit_at(&principal("mia"), &all, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(&all), 0).expect("submitted");
     engine.work(1).expect("no error");
     let counted = engine.statistic(&engine.release_named("rides").expect("released")).expect("a number");
     let line = &counted.lines[0];
@@ -91,7 +91,7 @@ reject = true
 fn an_unreachable_target_is_rejected() {
     let city = City::new(120_000);
     let engine = city.with_rides("10");
-    engine.submit_at(&principal("mia"), HOPELESS, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(HOPELESS), 0).expect("submitted");
     pass_hours(&city, &engine, 1..28);
     let run = engine.run(1).expect("the run");
     assert_eq!(run.outcome(), Some(Outcome::Rejected), "{}", describe(&run));
@@ -121,9 +121,9 @@ fn an_accuracy_out_of_reach_is_rejected() {
     let engine = city.with_rides("10");
     let number = "\"cash\"] }, { column = \"distance\", scale = [0, 100] }";
     let numbers = HOPELESS_CLASS.replace("\"cash\"] }", number);
-    let refused = engine.submit_at(&principal("mia"), &numbers, 0).expect_err("a number among the features");
+    let refused = engine.submit_at(&principal("mia"), &frugal(&numbers), 0).expect_err("a number among the features");
     assert!(refused.to_string().contains("features that are all categorical"), "{refused}");
-    let run = engine.submit_at(&principal("mia"), HOPELESS_CLASS, 0).expect("submitted");
+    let run = engine.submit_at(&principal("mia"), &frugal(HOPELESS_CLASS), 0).expect("submitted");
     pass_hours(&city, &engine, 1..28);
     let run = engine.run(run).expect("the run");
     assert_eq!(run.outcome(), Some(Outcome::Rejected), "{}", describe(&run));
@@ -138,7 +138,7 @@ fn a_run_ends_when_it_is_stopped_late_or_at_its_limits() {
     let mia = principal("mia");
     let precise = |name: &str, adapt: &str| {
         let text = SPEED.replace("speed-by-vendor", name).replace("target = 4.0", "target = 0.001");
-        engine.submit_at(&mia, &format!("{text}\n[adapt]\n{adapt}\n"), 0).expect("submitted")
+        engine.submit_at(&mia, &frugal(&format!("{text}\n[adapt]\n{adapt}\n")), 0).expect("submitted")
     };
     let (stopped, late, few) =
         (precise("stopped", ""), precise("late", "timeout = \"3h\""), precise("few", "attempts = 2"));
@@ -160,7 +160,7 @@ fn a_periodic_pipeline_runs_again_on_new_blocks() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     let daily = COUNT.replace("stream = \"taxi\"", "stream = \"taxi\"\nevery = \"2h\"");
-    engine.submit_at(&principal("mia"), &daily, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(&daily), 0).expect("submitted");
     pass_hours(&city, &engine, 1..8);
     let versions: Vec<u32> = engine.releases().iter().map(|release| release.version).collect();
     assert_eq!(versions, [1, 2, 3, 4]);
@@ -179,19 +179,19 @@ fn a_better_model_replaces_the_champion() {
     // A small clipping bound needs fewer rows to detect the difference of losses.
     let line = LINE.replace("bound = 1.0", "bound = 0.25");
     let challenger = line.replace("target = 0.1", "better_than = \"plain@champion\"");
-    assert!(matches!(engine.submit_at(&mia, &challenger, 0), Err(EngineError::NoRelease(_))));
+    assert!(matches!(engine.submit_at(&mia, &frugal(&challenger), 0), Err(EngineError::NoRelease(_))));
     let plain = line
         .replace("duration-line", "plain")
         .replace("  { column = \"distance\", scale = [0, 30] },\n", "")
         .replace("target = 0.1", "target = 0.2");
-    engine.submit_at(&mia, &plain, 0).expect("submitted");
+    engine.submit_at(&mia, &frugal(&plain), 0).expect("submitted");
     pass_hours(&city, &engine, 1..10);
     let champion =
         engine.release_named("plain").unwrap_or_else(|_| panic!("{}", describe(&engine.run(1).expect("a run"))));
     engine.move_alias(&mia, &champion, "champion").expect("named");
     let other = challenger.replace("duration / 3600", "duration / 1800");
-    assert!(matches!(engine.submit_at(&mia, &other, 0), Err(EngineError::OtherLabel(_))));
-    engine.submit_at(&mia, &challenger, 0).expect("submitted");
+    assert!(matches!(engine.submit_at(&mia, &frugal(&other), 0), Err(EngineError::OtherLabel(_))));
+    engine.submit_at(&mia, &frugal(&challenger), 0).expect("submitted");
     pass_hours(&city, &engine, 10..28);
     let run = engine.run(2).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
@@ -199,7 +199,7 @@ fn a_better_model_replaces_the_champion() {
     let far = challenger
         .replace("plain@champion\"", "plain@champion\"\nmargin = 0.2")
         .replace("\"duration-line\"", "\"far\"");
-    let again = engine.submit_at(&mia, &format!("{far}\n[adapt]\nattempts = 3\n"), 0).expect("submitted");
+    let again = engine.submit_at(&mia, &frugal(&format!("{far}\n[adapt]\nattempts = 3\n")), 0).expect("submitted");
     engine.work(28 * HOUR).expect("no error");
     let far = engine.run(again).expect("a run");
     assert!(!far.attempts.is_empty() && far.outcome() != Some(Outcome::Accepted), "{}", describe(&far));
@@ -211,13 +211,15 @@ fn failed_attempts_are_reported_and_end_the_run() {
     let city = City::new(60_000);
     let engine = city.with_rides("4");
     let mia = principal("mia");
-    engine.submit_at(&mia, &LINE.replace("duration-line", "plain").replace("= 0.1", "= 0.5"), 0).expect("submitted");
+    engine
+        .submit_at(&mia, &frugal(&LINE.replace("duration-line", "plain").replace("= 0.1", "= 0.5")), 0)
+        .expect("submitted");
     pass_hours(&city, &engine, 1..6);
     let champion =
         engine.release_named("plain").unwrap_or_else(|_| panic!("{}", describe(&engine.run(1).expect("a run"))));
     let before = spent(&engine);
     let challenger = LINE.replace("target = 0.1", "better_than = \"plain@1\"");
-    let run = engine.submit_at(&mia, &challenger, 0).expect("submitted");
+    let run = engine.submit_at(&mia, &frugal(&challenger), 0).expect("submitted");
     engine.withdraw(&mia, &champion, "a test").expect("withdrawn");
     assert!(matches!(engine.release_named("plain@1"), Err(EngineError::Withdrawn(..))));
     pass_hours(&city, &engine, 6..12);
@@ -236,7 +238,7 @@ fn releases_are_reused() {
     let city = City::new(120_000);
     let engine = city.with_rides("4");
     let mia = principal("mia");
-    engine.submit_at(&mia, &SPEED.replace("target = 4.0", "target = 12.0"), 0).expect("submitted");
+    engine.submit_at(&mia, &frugal(&SPEED.replace("target = 4.0", "target = 12.0")), 0).expect("submitted");
     pass_hours(&city, &engine, 1..8);
     let table = engine
         .release_named("speed-by-vendor")
@@ -245,10 +247,10 @@ fn releases_are_reused() {
         let feature = format!("  {{ release = \"{release}\", by = \"vendor - 1\" }},\n]\n[train]");
         LINE.replace("]\n[train]", &feature)
     };
-    let moving = engine.submit_at(&mia, &with("speed-by-vendor@latest"), 0).expect_err("an alias can move");
+    let moving = engine.submit_at(&mia, &frugal(&with("speed-by-vendor@latest")), 0).expect_err("an alias can move");
     assert!(moving.to_string().contains("named with its version"), "{moving}");
-    assert!(engine.submit_at(&mia, &with("nothing@1"), 0).is_err());
-    engine.submit_at(&mia, &with(&format!("speed-by-vendor@{}", table.version)), 0).expect("submitted");
+    assert!(engine.submit_at(&mia, &frugal(&with("nothing@1")), 0).is_err());
+    engine.submit_at(&mia, &frugal(&with(&format!("speed-by-vendor@{}", table.version))), 0).expect("submitted");
     pass_hours(&city, &engine, 8..20);
     let run = engine.run(2).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
@@ -265,8 +267,8 @@ fn releases_are_reused() {
         format!("{label}window = {{ min = 4 }}\n{filter}\n{train}\n[validate]{validate}")
     };
     let before = spent(&engine);
-    let good = engine.submit_at(&mia, &again("target = 0.2"), 0).expect("submitted");
-    let bad = engine.submit_at(&mia, &format!("{}\n[adapt]\nattempts = 2\n", again("target = 0.00001")), 0);
+    let good = engine.submit_at(&mia, &frugal(&again("target = 0.2")), 0).expect("submitted");
+    let bad = engine.submit_at(&mia, &frugal(&format!("{}\n[adapt]\nattempts = 2\n", again("target = 0.00001"))), 0);
     pass_hours(&city, &engine, 20..28);
     let good = engine.run(good).expect("a run");
     assert_eq!(good.outcome(), Some(Outcome::Accepted), "{}", describe(&good));

@@ -13,7 +13,7 @@ use sage_engine::serve::Cell;
 use sage_engine::{AttemptOutcome, BlockSelection, Engine, Epsilon, QueryRequest, RunView, Spend};
 use tempfile::TempDir;
 
-use crate::city::principal;
+use crate::city::{frugal, principal};
 use crate::loops::describe;
 use crate::teams::with_rows;
 
@@ -112,7 +112,7 @@ fn statistic(name: &str, rest: &str) -> String {
 }
 
 fn ran(engine: &Engine, text: &str) -> RunView {
-    let run = engine.submit_at(&principal("mia"), text, 0).unwrap_or_else(|error| panic!("{error}: {text}"));
+    let run = engine.submit_at(&principal("mia"), &frugal(text), 0).unwrap_or_else(|error| panic!("{error}: {text}"));
     engine.work(1).expect("no error");
     engine.run(run).expect("a run")
 }

@@ -6,7 +6,7 @@ use sage_engine::adapt::{End, Limit, Outcome};
 use sage_engine::run::Stage;
 use sage_engine::{AttemptLimits, AttemptOutcome, Engine, EngineError, EngineOptions, Epsilon, ProgressView};
 
-use crate::city::{City, LINE, NETWORK, SPEED, principal};
+use crate::city::{City, LINE, NETWORK, SPEED, frugal, principal};
 use crate::loops::{describe, spent};
 
 fn of_run(engine: &Engine, run: u64) -> Vec<ProgressView> {
@@ -19,7 +19,7 @@ fn an_attempt_reports_its_stage() {
     let engine = city.with_rides("4");
     let mia = principal("mia");
     for text in [NETWORK, LINE, SPEED] {
-        engine.submit_at(&mia, text, 0).expect("submitted");
+        engine.submit_at(&mia, &frugal(text), 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-02");
     let before = engine.log_length().expect("a log");
@@ -53,7 +53,7 @@ fn progress_reveals_nothing_about_rows() {
     let engine = city.with_rides("4");
     let mia = principal("mia");
     let empty = NETWORK.replace("distance > 0", "distance > 100000").replace("duration-network", "empty");
-    let runs = [NETWORK, &empty].map(|text| engine.submit_at(&mia, text, 0).expect("submitted"));
+    let runs = [NETWORK, &empty].map(|text| engine.submit_at(&mia, &frugal(text), 0).expect("submitted"));
     city.seal_before(&engine, "2026-01-01T04:00");
     engine.work(1).expect("no error");
     let reported = runs.map(|run| {
@@ -74,7 +74,7 @@ fn an_attempt_over_its_time_is_burnt_without_a_verdict() {
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
     // The number of its rows is not public, so there is no estimate.
-    engine.submit_at(&principal("mia"), SPEED, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(SPEED), 0).expect("submitted");
     engine.work(1).expect("no error");
     let run = engine.run(1).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Stopped(End::Failing)), "{}", describe(&run));
@@ -97,7 +97,7 @@ fn an_attempt_ends_at_an_interval() {
     let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");
-    engine.submit_at(&principal("mia"), crate::city::COUNT, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(crate::city::COUNT), 0).expect("submitted");
     engine.work(1).expect("no error");
     assert_eq!(engine.run(1).expect("a run").outcome(), Some(Outcome::Accepted));
     let events = engine.events(0, 10_000).expect("events");
@@ -114,7 +114,7 @@ fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");
-    engine.submit_at(&principal("mia"), crate::city::COUNT, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(crate::city::COUNT), 0).expect("submitted");
     let job = engine.next_job(1).expect("no error").expect("an attempt");
     let working = engine.path().join("working");
     let waits = std::thread::scope(|scope| {
@@ -138,7 +138,7 @@ fn a_stopped_run_ends_at_a_step() {
     let engine = city.with_rides("4");
     city.seal_before(&engine, "2026-01-02");
     let long = NETWORK.replace("epochs = 2", "epochs = 1000");
-    engine.submit_at(&principal("mia"), &long, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(&long), 0).expect("submitted");
     let job = engine.next_job(1).expect("no error").expect("an attempt");
     engine.stop_run(&principal("mia"), 1).expect("stopped");
     engine.perform(job).expect("no error");
@@ -155,7 +155,7 @@ fn attempts_over_the_memory_limit_are_refused_before_the_charge() {
     let with = |text: &str, megabytes: u32| format!("{text}\n[limits]\nmemory_megabytes = {megabytes}\n");
     let wide = NETWORK.replace("layers = [16]", "layers = [4096, 4096]");
     for text in [with(&wide, 500), with(&NETWORK.replace("rows = 3500", "rows = 900000000"), 500)] {
-        for refused in [engine.preview(&mia, &text).err(), engine.submit_at(&mia, &text, 0).err()] {
+        for refused in [engine.preview(&mia, &text).err(), engine.submit_at(&mia, &frugal(&text), 0).err()] {
             let Some(EngineError::Plan(why)) = refused else { panic!("{refused:?}") };
             let why = why.to_string();
             assert!(why.contains("million bytes of memory") && why.contains("memory_megabytes"), "{why}");
@@ -165,7 +165,7 @@ fn attempts_over_the_memory_limit_are_refused_before_the_charge() {
     // The first window fits, the one that it would grow to does not.
     let growing = NETWORK.replace("rows = 3500", "rows = 2000000").replace("target = 0.1", "target = 0.000001");
     let growing = growing.replace("epochs = 2", "epochs = 0.01");
-    let run = engine.submit_at(&mia, &with(&growing, 300), 0).expect("the first window fits");
+    let run = engine.submit_at(&mia, &frugal(&with(&growing, 300)), 0).expect("the first window fits");
     city.seal_before(&engine, "2026-01-01T09:00");
     engine.work(1).expect("no error");
     let run = engine.run(run).expect("a run");
@@ -187,7 +187,7 @@ fn attempts_over_the_time_limit_are_refused_before_the_charge() {
         let engine = city.with_rides("4");
         let [preview, submitted] = [
             engine.preview(&mia, &with(&long, "1h")).map(|_| ()),
-            engine.submit_at(&mia, &with(&long, "1h"), 0).map(|_| ()),
+            engine.submit_at(&mia, &frugal(&with(&long, "1h")), 0).map(|_| ()),
         ]
         .map(|refused| {
             let Err(EngineError::Plan(why)) = refused else { panic!("{refused:?}") };
@@ -196,7 +196,7 @@ fn attempts_over_the_time_limit_are_refused_before_the_charge() {
         assert!(preview.contains("seconds by its public sizes") && preview.contains("--attempt-time"), "{preview}");
         engine.preview(&mia, &with(NETWORK, "1m")).expect("enough");
         // The first window fits, the one that it would grow to does not.
-        let run = engine.submit_at(&mia, &growing, 0).expect("the first window fits");
+        let run = engine.submit_at(&mia, &frugal(&growing), 0).expect("the first window fits");
         city.seal_before(&engine, "2026-01-01T09:00");
         engine.work(1).expect("no error");
         let run = engine.run(run).expect("a run");

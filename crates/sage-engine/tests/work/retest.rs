@@ -3,7 +3,7 @@
 use sage_engine::adapt::Outcome;
 use sage_engine::{Engine, ReleaseView};
 
-use crate::city::{City, LINE, principal};
+use crate::city::{City, LINE, frugal, principal};
 use crate::loops::{describe, pass_hours};
 
 /// The pipeline that tests the released line again, with this target.
@@ -35,7 +35,7 @@ fn a_failed_test_raises_an_alarm_that_only_a_pass_ends() {
     let engine = city.with_rides("4");
     let mia = principal("mia");
     let line = LINE.replace("target = 0.1\n", "target = 0.5\n");
-    engine.submit_at(&mia, &line, 0).expect("submitted");
+    engine.submit_at(&mia, &frugal(&line), 0).expect("submitted");
     pass_hours(&city, &engine, 1..8);
     assert_eq!(engine.run(1).and_then(|run| run.outcome()), Some(Outcome::Accepted));
     assert_eq!(released(&engine).failing, None);
@@ -44,7 +44,8 @@ fn a_failed_test_raises_an_alarm_that_only_a_pass_ends() {
     let trained: Vec<(String, String)> = blocks(1);
     let newest = trained.iter().map(|(_, last)| last.clone()).max().expect("blocks");
 
-    let submit = |name: &str, target: &str| engine.submit_at(&mia, &again(name, target), 0).expect("submitted");
+    let submit =
+        |name: &str, target: &str| engine.submit_at(&mia, &frugal(&again(name, target)), 0).expect("submitted");
     let failed = submit("check-one", "target = 0.00001");
     pass_hours(&city, &engine, 8..12);
     let run = engine.run(failed).expect("a run");

@@ -4,7 +4,7 @@ use sage_engine::AttemptOutcome;
 use sage_engine::adapt::Outcome;
 use sage_engine::pipeline::Pipeline;
 
-use crate::city::{City, principal};
+use crate::city::{City, LINE, frugal, principal};
 use crate::loops::{describe, pass_hours};
 
 /// A wrong verdict of a metric has a probability of one in a million.
@@ -48,7 +48,7 @@ fn all_metrics_must_be_met_and_the_verdict_names_each() {
     // The second metric cannot be met.
     let unmet = LONG_RIDES.replace("long-rides", "unmet").replace("target = 0.55", "target = 0.99999");
     for text in [LONG_RIDES, &unmet] {
-        engine.submit_at(&principal("mia"), text, 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
+        engine.submit_at(&principal("mia"), &frugal(text), 0).unwrap_or_else(|error| panic!("{error}\n{text}"));
     }
     pass_hours(&city, &engine, 1..24);
     for run in engine.runs() {

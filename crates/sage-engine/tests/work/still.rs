@@ -4,7 +4,7 @@ use sage_engine::adapt::{End, Outcome};
 use sage_engine::allocate::{Scheduler, Unlock};
 use sage_engine::{Engine, EngineOptions};
 
-use crate::city::{COUNT, City, SPEED, principal};
+use crate::city::{COUNT, City, SPEED, frugal, principal};
 use crate::loops::{HOUR, describe};
 
 fn outcome(engine: &Engine, run: u64) -> Option<Outcome> {
@@ -32,12 +32,12 @@ fn a_run_that_waits_for_twenty_blocks_does_not_hold_ten() {
         if !waits_first {
             city.seal_before(&engine, "2026-01-01T10:00");
         }
-        let patient = engine.submit_at(&mia, &patient, 0).expect("submitted");
+        let patient = engine.submit_at(&mia, &frugal(&patient), 0).expect("submitted");
         engine.work(1).expect("no error");
         city.seal_before(&engine, "2026-01-01T10:00");
         engine.work(2).expect("no error");
         let small = count("small", "", "[budget]\nepsilon0 = \"0.01\"\n");
-        let small = engine.submit_at(&mia, &small, 0).expect("submitted");
+        let small = engine.submit_at(&mia, &frugal(&small), 0).expect("submitted");
         engine.work(3).expect("no error");
         assert_eq!(
             outcome(&engine, small),
@@ -56,7 +56,7 @@ fn seventy_runs_on_a_block_for_sixty_four() {
     let engine = city.with_rides("4");
     for number in 0..70 {
         let text = count(&format!("rides-{number}"), "", "");
-        engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), &frugal(&text), 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-01T01:00");
     assert!(engine.work(1).expect("no error") >= 60);
@@ -76,7 +76,7 @@ fn runs_on_blocks_of_their_own_do_not_wait_for_each_other() {
     for hour in 0..12 {
         let named = format!("blocks = [\"hour=2026-01-01T{hour:02}\"]");
         let text = count(&format!("hour-{hour}"), &named, "[budget]\nepsilon0 = \"3\"\n");
-        engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
+        engine.submit_at(&principal("mia"), &frugal(&text), 0).expect("submitted");
     }
     assert_eq!(engine.work(1).expect("no error"), 12);
     assert_eq!(accepted(&engine), 12);
@@ -91,13 +91,13 @@ fn loans_come_out_the_same_after_a_restart() {
         let mut engine = city.with_rides("1");
         let mia = principal("mia");
         let patient = SPEED.replace("min = 2", "min = 5");
-        engine.submit_at(&mia, &patient, 0).expect("submitted");
+        engine.submit_at(&mia, &frugal(&patient), 0).expect("submitted");
         let mut seen = Vec::new();
         for hour in 1..8_u64 {
             city.seal_before(&engine, &format!("2026-01-01T{hour:02}:00"));
             for number in 0..3 {
                 let text = count(&format!("count-{hour}-{number}"), "", "[budget]\nepsilon0 = \"0.3\"\n");
-                engine.submit_at(&mia, &text, 0).expect("submitted");
+                engine.submit_at(&mia, &frugal(&text), 0).expect("submitted");
             }
             while let Some(job) = engine.next_job(hour * HOUR).expect("no error") {
                 seen.push((job.run(), job.attempt().cost));
@@ -138,7 +138,7 @@ fn the_loop_knows_the_ceiling_over_all_contexts() {
                 &format!("context = \"{context}\""),
                 "[budget]\nepsilon0 = \"1.5\"\n",
             );
-            engine.submit_at(&mia, &text, 0).expect("submitted")
+            engine.submit_at(&mia, &frugal(&text), 0).expect("submitted")
         };
         for number in 0..2 {
             for context in ["one", "two"] {
@@ -160,7 +160,7 @@ fn a_lone_run_does_not_wait_for_other_askers() {
         let engine = city.with_rides("4");
         city.seal_before(&engine, "2026-01-01T02:00");
         let text = count("lone", "", "[budget]\nepsilon0 = \"3\"\n");
-        let run = engine.submit_at(&principal("mia"), &text, 0).expect("submitted");
+        let run = engine.submit_at(&principal("mia"), &frugal(&text), 0).expect("submitted");
         engine.work(1).expect("no error");
         assert_eq!(outcome(&engine, run), Some(Outcome::Accepted), "{scheduler:?}");
     }
@@ -174,7 +174,7 @@ fn a_run_gives_up_after_four_weeks_or_twice_its_window() {
     let mia = principal("mia");
     let wide = |name: &str, window: &str, rest: &str| {
         let text = SPEED.replace("speed-by-vendor", name).replace("min = 2", &format!("min = {window}"));
-        engine.submit_at(&mia, &format!("{text}{rest}"), 0).expect("submitted")
+        engine.submit_at(&mia, &frugal(&format!("{text}{rest}")), 0).expect("submitted")
     };
     let usual = wide("usual", "20", "");
     let long = wide("long", "\"5w\"", "");

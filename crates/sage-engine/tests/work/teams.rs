@@ -8,7 +8,7 @@ use sage_engine::generate::TAXI;
 use sage_engine::ingest::Source;
 use sage_engine::{Engine, EngineOptions, Epsilon, Opened};
 
-use crate::city::{COUNT, City, SPEED, principal};
+use crate::city::{COUNT, City, SPEED, frugal, principal};
 use crate::loops::{describe, pass_hours, spent};
 
 /// A directory with a stream of this file and the rows of a CSV.
@@ -52,7 +52,7 @@ delta = "1e-6"
     let greedy = |context: &str| {
         let text = SPEED.replace("speed-by-vendor", context).replace("target = 4.0", "target = 0.0001");
         let text = text.replace("window", &format!("context = \"{context}\"\nwindow"));
-        engine.submit_at(&mia, &format!("{text}\n[adapt]\nmode = \"aggressive\"\ntimeout = \"9h\"\n"), 0)
+        engine.submit_at(&mia, &frugal(&format!("{text}\n[adapt]\nmode = \"aggressive\"\ntimeout = \"9h\"\n")), 0)
     };
     let (one, two) = (greedy("rides").expect("submitted"), greedy("fares").expect("submitted"));
     assert!(greedy("nobody").is_err(), "there is no such context");
@@ -85,10 +85,10 @@ fn runs_of_a_removed_member_end() {
         let text = COUNT.replace("name = \"rides\"", &format!("name = \"{name}\""));
         text.replace("stream = \"taxi\"", "stream = \"taxi\"\nevery = \"1h\"")
     };
-    let hers = engine.submit_at(&principal("mia"), &counted("hers"), 0).expect("submitted");
-    let his = engine.submit_at(&principal("max"), &counted("his"), 0).expect("submitted");
+    let hers = engine.submit_at(&principal("mia"), &frugal(&counted("hers")), 0).expect("submitted");
+    let his = engine.submit_at(&principal("max"), &frugal(&counted("his")), 0).expect("submitted");
     let precise = SPEED.replace("target = 4.0", "target = 0.0001");
-    let waits = engine.submit_at(&principal("mia"), &precise, 0).expect("submitted");
+    let waits = engine.submit_at(&principal("mia"), &frugal(&precise), 0).expect("submitted");
     pass_hours(&city, &engine, 1..4);
     let outcome = |engine: &Engine, run: u64| engine.run(run).expect("a run").outcome();
     assert_eq!((outcome(&engine, hers), outcome(&engine, his)), (Some(Outcome::Accepted), Some(Outcome::Accepted)));
@@ -174,7 +174,7 @@ fn users_are_hidden_in_blocks_of_users_and_weeks() {
     let units = engine.snapshot().expect("a snapshot").units("shop").expect("a census");
     assert!((1800..=2200).contains(&units.estimate), "users are counted, not their rows: {units:?}");
     let mia = principal("mia");
-    engine.submit_at(&mia, AMOUNT, 0).expect("submitted");
+    engine.submit_at(&mia, &frugal(AMOUNT), 0).expect("submitted");
     engine.work(1).expect("no error");
     let run = engine.run(1).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{}", describe(&run));
@@ -182,7 +182,8 @@ fn users_are_hidden_in_blocks_of_users_and_weeks() {
     let value = mean.lines[0].value.expect("a mean");
     assert!((4.0..=6.0).contains(&value), "{mean:?}");
     let timed = AMOUNT.replace("min = 2", "min = \"7d\"").replace("\"amount\"\nstream", "\"timed\"\nstream");
-    let refused = engine.submit_at(&mia, &timed, 0).expect_err("a window of time has no number of blocks here");
+    let refused =
+        engine.submit_at(&mia, &frugal(&timed), 0).expect_err("a window of time has no number of blocks here");
     assert!(refused.to_string().contains("window.min: it must be a number of blocks"), "{refused}");
 }
 
@@ -244,7 +245,7 @@ fn countries_are_charged_for_their_own_statistics() {
     let all: Vec<(String, Vec<&str>)> =
         each.chain(groups.into_iter().map(|(name, group)| (name.to_owned(), group))).collect();
     for (name, group) in &all {
-        engine.submit_at(&mia, &height(name, group), 0).expect("submitted");
+        engine.submit_at(&mia, &frugal(&height(name, group)), 0).expect("submitted");
     }
     engine.work(1).expect("no error");
     for (name, _) in &all {
@@ -258,6 +259,7 @@ fn countries_are_charged_for_their_own_statistics() {
     let whole = 0.25 * all.len() as f64;
     println!("the stream lost {loss}; accounting by the whole data set would have lost {whole}");
     assert!(whole > 2.0);
-    let strange = engine.submit_at(&mia, &height("nowhere", &["xx"]), 0).expect_err("there can be no such block");
+    let strange =
+        engine.submit_at(&mia, &frugal(&height("nowhere", &["xx"])), 0).expect_err("there can be no such block");
     assert!(strange.to_string().contains("`country=xx` is not a valid block key"), "{strange}");
 }

@@ -4,7 +4,7 @@ use sage_engine::adapt::Outcome;
 use sage_engine::allocate::{Scheduler, Unlock};
 use sage_engine::{Engine, EngineOptions};
 
-use crate::city::{COUNT, City, SPEED, principal};
+use crate::city::{COUNT, City, SPEED, frugal, principal};
 use crate::loops::HOUR;
 
 /// The number of waiting runs.
@@ -27,11 +27,11 @@ fn unchanged_runs_are_not_evaluated() {
     let patient = SPEED.replace("window = { min = 2 }", "window = { min = 40 }");
     for number in 0..WAITING - 1 {
         let own = patient.replace("speed-by-vendor", &format!("waits-{number}"));
-        engine.submit_at(&mia, &own, 0).expect("submitted");
+        engine.submit_at(&mia, &frugal(&own), 0).expect("submitted");
     }
     // One run has a timeout.
     let late = format!("{}\n[adapt]\ntimeout = \"2h\"\n", patient.replace("speed-by-vendor", "late"));
-    let late = engine.submit_at(&mia, &late, 0).expect("submitted");
+    let late = engine.submit_at(&mia, &frugal(&late), 0).expect("submitted");
     let work = |time: u64| {
         engine.work(time).expect("no error");
     };
@@ -40,7 +40,8 @@ fn unchanged_runs_are_not_evaluated() {
 
     // A new run is evaluated alone. It reads two blocks, and there is one.
     let quick = COUNT.replace("stream = \"taxi\"", "stream = \"taxi\"\nwindow = { min = 2 }");
-    let quick = engine.submit_at(&mia, &format!("{quick}[budget]\nepsilon0 = \"0.001\"\n"), 0).expect("submitted");
+    let quick =
+        engine.submit_at(&mia, &frugal(&format!("{quick}[budget]\nepsilon0 = \"0.001\"\n")), 0).expect("submitted");
     assert_eq!(evaluations(&engine, || work(100)), 1);
 
     // A new block makes every run eligible, once. The run that makes an attempt and leaves is evaluated in its round;
@@ -74,7 +75,7 @@ fn runs_waiting_for_their_round_are_not_evaluated_again() {
     let engine = city.with_rides("4");
     let mia = principal("mia");
     for number in 0..READY {
-        engine.submit_at(&mia, &COUNT.replace("rides", &format!("rides-{number}")), 0).expect("submitted");
+        engine.submit_at(&mia, &frugal(&COUNT.replace("rides", &format!("rides-{number}"))), 0).expect("submitted");
     }
     city.seal_before(&engine, "2026-01-01T01:00");
     assert_eq!(evaluations(&engine, || drop(engine.next_job(1).expect("no error"))), READY);
@@ -94,7 +95,7 @@ fn time_lets_pipelines_begin_where_it_unlocks() {
     let mut city = City::new(30_000);
     city.options = EngineOptions { scheduler, ..EngineOptions::default() };
     let engine = city.with_rides("4");
-    engine.submit_at(&principal("mia"), COUNT, 0).expect("submitted");
+    engine.submit_at(&principal("mia"), &frugal(COUNT), 0).expect("submitted");
     let attempts = |engine: &Engine| engine.run(1).expect("a run").attempts.len();
     for hour in 0..4 {
         city.seal_before(&engine, &format!("2026-01-01T{hour:02}:00"));
@@ -109,7 +110,8 @@ fn time_lets_pipelines_begin_where_it_unlocks() {
     engine.close().expect("closed");
     // The age of a block sealed before a start is unknown, so it is unlocked at once.
     let engine = city.open();
-    let again = engine.submit_at(&principal("mia"), &COUNT.replace("\"rides\"", "\"again\""), 0).expect("submitted");
+    let again =
+        engine.submit_at(&principal("mia"), &frugal(&COUNT.replace("\"rides\"", "\"again\"")), 0).expect("submitted");
     engine.work(7 * HOUR).expect("no error");
     assert_eq!(engine.run(again).expect("a run").outcome(), Some(Outcome::Accepted));
 }

@@ -8,7 +8,7 @@ use sage_engine::run::Report;
 use sage_engine::serve::Cell;
 use sage_engine::{AttemptOutcome, Engine};
 
-use crate::city::principal;
+use crate::city::{frugal, principal};
 use crate::loops::describe;
 use crate::teams::with_rows;
 
@@ -90,7 +90,7 @@ fn rows() -> String {
 /// Submits a pipeline, works it, and returns the report of its attempt.
 fn report(engine: &Engine, name: &str, rest: &str) -> Report {
     let text = format!("[pipeline]\nname = \"{name}\"\nstream = \"visits\"\nwindow = {{ min = 1 }}\n{rest}");
-    let run = engine.submit_at(&principal("mia"), &text, 0).unwrap_or_else(|error| panic!("{name}: {error}"));
+    let run = engine.submit_at(&principal("mia"), &frugal(&text), 0).unwrap_or_else(|error| panic!("{name}: {error}"));
     engine.work(1).expect("no error");
     let run = engine.run(run).expect("a run");
     assert_eq!(run.outcome(), Some(Outcome::Accepted), "{name}: {}", describe(&run));

@@ -1,6 +1,6 @@
 //! How far noise may have shifted a released sum, and the probability left for the sampling error of the rows.
 //!
-//! A test's risk is split before any row is read: half for the noise, half for the rows.
+//! A test's [risk](super::Risk) has one part for the noise of all its numbers and one for the rows.
 
 use std::num::NonZeroU32;
 
@@ -111,36 +111,37 @@ impl Margin {
         fine.then_some(Self { reach, chance }).ok_or(OutOfRange("a reach is at least zero, a chance between 0 and 1"))
     }
 
-    /// For one side of two numbers: a quarter of the risk for each noise, half for the rows.
+    /// For one side of two numbers: half of the noise's part for each, the rows' part for one side.
     pub fn one_sided(noise: Noise, risk: Risk) -> Self {
-        Self::share(noise, risk, 0.25, 0.5)
+        Self::share(noise, risk, 0.5, 1.0)
     }
 
-    /// For both sides of two numbers: an eighth for each noise on each side, a quarter for the rows on each.
+    /// For both sides of two numbers: a quarter of the noise's part for each noise on each side, half of the rows' part
+    /// for each side.
     pub fn two_sided(noise: Noise, risk: Risk) -> Self {
-        Self::share(noise, risk, 0.125, 0.25)
+        Self::share(noise, risk, 0.25, 0.5)
     }
 
     /// For both sides of three numbers and one side of the rows.
     pub fn of_triple(noise: Noise, risk: Risk) -> Self {
-        Self::share(noise, risk, 1.0 / 12.0, 0.5)
+        Self::share(noise, risk, 1.0 / 6.0, 1.0)
     }
 
     /// For both sides of three numbers, two of which are added up, and both sides of the rows. The sum of two
     /// noises is within twice the reach unless one of them is beyond it.
     pub(super) fn of_triple_two_sided(noise: Noise, risk: Risk) -> Self {
-        let one = Self::share(noise, risk, 1.0 / 12.0, 0.25);
+        let one = Self::share(noise, risk, 1.0 / 6.0, 0.5);
         Self { reach: 2.0 * one.reach, ..one }
     }
 
     /// For both sides of three numbers, two of which are added up, and both sides of two means of the rows.
     pub(super) fn of_label_sums(noise: Noise, risk: Risk) -> Self {
-        let one = Self::share(noise, risk, 1.0 / 12.0, 0.125);
+        let one = Self::share(noise, risk, 1.0 / 6.0, 0.25);
         Self { reach: 2.0 * one.reach, ..one }
     }
 
     fn share(noise: Noise, risk: Risk, noises: f64, rows: f64) -> Self {
-        Self { reach: noise.reach(risk.chance() * noises), chance: risk.chance() * rows }
+        Self { reach: noise.reach(risk.noise() * noises), chance: risk.rows() * rows }
     }
 
     /// The margin if there were no noise.

@@ -41,7 +41,7 @@ pub use least_loss::LeastLossCheck;
 pub use loss::{Bound, LossCheck};
 pub use margin::{Margin, Noise};
 pub use ranking::{AucCheck, BinMargin, ScoreCounts};
-pub use risk::{Confidence, Rejection, Risk, Risks};
+pub use risk::{Confidence, Rejection, Risk, RiskDivisors, Risks};
 pub use sum::SumCheck;
 pub use target::{AccuracyTarget, AucTarget, ComparisonTarget, LossTarget, OutOfRange, PrecisionTarget};
 pub use verdict::{Decision, Uncertainty, Verdict};

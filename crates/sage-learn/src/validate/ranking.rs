@@ -48,9 +48,9 @@ pub struct ScoreCounts<'a> {
 }
 
 impl BinMargin {
-    /// For one side: an eighth of the risk for each of the four sequences of sums, half for the rows.
+    /// For one side: a quarter of the noise's part for each of the four sequences of sums, the rows' part for one side.
     pub fn one_sided(noise: Noise, bins: NonZeroU32, risk: Risk) -> Self {
-        Self { reach: noise.reach_of_sums(bins, risk.chance() / 8.0), chance: risk.chance() / 2.0 }
+        Self { reach: noise.reach_of_sums(bins, risk.noise() / 4.0), chance: risk.rows() }
     }
 
     /// For both sides: half of the risk for each.

@@ -1,6 +1,6 @@
 //! Decisions, quantiles and limits against reference numbers; invalid parameters.
 
-use std::num::NonZeroU32;
+use std::num::{NonZeroU32, NonZeroU64};
 
 use sage_kernel::{Epsilon, Pair, SCALE, Sigma, TableNoise};
 use sage_learn::plan::{discrete_laplace_quantile, laplace_quantile};
@@ -9,7 +9,7 @@ use sage_learn::validate::decide::{
 };
 use sage_learn::validate::{
     AccuracyTarget, Bound, ComparisonTarget, Confidence, LossTarget, Margin, Noise, PrecisionTarget, Rejection, Risk,
-    clopper_pearson, incomplete_beta,
+    RiskDivisors, clopper_pearson, incomplete_beta,
 };
 
 use super::check_close;
@@ -170,6 +170,21 @@ fn risks_add_up() {
     assert!(spent <= both.accept.chance() && spent > 0.9999 * both.accept.chance());
     check_close(reject.at_attempt(number(3)).chance(), reject.chance() / 12.0, 1e-15, "third");
     assert!(both.at_attempt(number(u32::MAX)).accept.chance() > 0.0);
+}
+
+/// The noise and the rows have halves of a risk, which are divided on their own.
+#[test]
+fn the_parts_of_a_risk_are_divided_apart() {
+    let whole = Risk::new(0.04).unwrap();
+    assert_eq!((whole.noise(), whole.rows(), whole.chance()), (0.02, 0.02, 0.04));
+    let divisors = RiskDivisors { noise: NonZeroU64::new(4).unwrap(), rows: NonZeroU64::new(1_000).unwrap() };
+    let part = whole.divided(divisors);
+    assert_eq!((part.noise(), part.rows()), (0.005, 0.000_02));
+    check_close(part.of_equal_parts(), 0.000_04, 1e-15, "both parts are within");
+    check_close(part.of_noise_alone(), 0.01, 1e-15, "no sample");
+    let noise = Noise::Gaussian { deviation: 3.0 };
+    let expected = Margin::new(noise.reach(0.0025), 0.000_02).unwrap();
+    assert_eq!(Margin::one_sided(noise, part), expected, "half of the noise's part for each of two numbers");
 }
 
 #[test]

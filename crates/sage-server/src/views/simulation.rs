@@ -212,7 +212,7 @@ impl SimulationRequest {
     }
 
     fn strategies(&self) -> Vec<StrategyName> {
-        let default = [StrategyName::Frugal, StrategyName::Conserve];
+        let default = [StrategyName::Informed, StrategyName::Frugal];
         if self.strategies.is_empty() { default.to_vec() } else { self.strategies.clone() }
     }
 }
@@ -229,6 +229,8 @@ fn sum_of_moments(stories: &[SimulationResult]) -> Vec<SimulationStep> {
             gave_up: sum(index, |moment| moment.gave_up),
             waiting: sum(index, |moment| moment.waiting),
             retired: sum(index, |moment| moment.retired),
+            spent_share: stories.iter().map(|story| story.moments[index].spent_share).sum::<f64>()
+                / stories.len() as f64,
         })
         .collect()
 }
@@ -300,7 +302,9 @@ pub fn sentence(request: &SimulationRequest, outcomes: &[Outcome]) -> String {
     let seeds = if request.seeds == 1 { "1 seed".to_owned() } else { format!("{} seeds together", request.seeds) };
     format!(
         "{} blocks of {} rows, each with a ceiling of epsilon {}, delta {}; {} pipelines a block; {seeds}. The most that a \
-         block lost is {}.",
+         block lost is {}. Under even-split a waiting frugal pipeline whose first cost is within its share gets its window \
+         from as many new blocks. An informed one does while its next attempt is within its share; conserve has no such \
+         bound.",
         request.blocks,
         request.rows,
         request.epsilon,

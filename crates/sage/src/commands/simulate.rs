@@ -54,12 +54,12 @@ impl From<SchedulerName> for simulation::SchedulerName {
 /// Strategies by their names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum StrategyName {
-    /// Data before budget (the default of pipelines)
+    /// What a forecast recommends (the default of pipelines)
+    Informed,
+    /// Data before budget
     Frugal,
     /// Budget before data
     Conserve,
-    /// What a forecast recommends
-    Informed,
 }
 
 /// Filters by their names.
@@ -102,7 +102,7 @@ pub(crate) struct SimulateArgs {
     /// The scheduler; can be repeated [default: even-split and first-come]
     #[arg(long = "scheduler", value_name = "NAME")]
     schedulers: Vec<SchedulerName>,
-    /// What grows after an inconclusive attempt; can be repeated [default: frugal and conserve]
+    /// What grows after an inconclusive attempt; can be repeated [default: informed and frugal]
     #[arg(long = "strategy", value_name = "NAME")]
     strategies: Vec<StrategyName>,
     /// The first seed: the same seed gives the same traffic

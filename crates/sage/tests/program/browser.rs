@@ -64,7 +64,7 @@ fn lived_in() -> Workdir {
     std::fs::write(workdir.path("hours.toml"), HOURS).expect("a file");
     std::fs::write(workdir.path("exact.toml"), EXACT).expect("a file");
     let duration = "examples/duration.toml";
-    let twice = ("bound = 0.25", "bound = 0.25\n\n[adapt]\nattempts = 2");
+    let twice = ("bound = 0.25", "bound = 0.25\n\n[adapt]\nstrategy = \"frugal\"\nattempts = 2");
     workdir.variant(duration, "hasty.toml", &[("taxi-duration", "taxi-hasty"), ("0.02", "0.001"), twice]);
     workdir.variant(duration, "season.toml", &[("taxi-duration", "taxi-season"), ("\"12h\"", "\"60d\"")]);
     workdir.variant(duration, "summer.toml", &[("taxi-duration", "taxi-summer"), ("\"12h\"", "\"60d\"")]);

@@ -56,10 +56,11 @@ fn every_limit_that_blocks_a_run_is_named() {
     let (workdir, _) = Workdir::with_rides("60_000");
     let document = std::fs::read_to_string(project().join("docs/reference/pipeline-file.md")).expect("the page");
     let budget = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.1\"\n";
-    let still = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.15\"\n[adapt]\ndata_doublings = 1\n";
+    let still =
+        "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.15\"\n[adapt]\nstrategy = \"frugal\"\ndata_doublings = 1\n";
     for (number, name, window, rest, wanted) in [
         (1, "small", "min = 2, max = 4", budget, &["window.max", "epsilon_max"][..]),
-        (2, "few", "min = 2", "[adapt]\nattempts = 1\n", &["attempts"]),
+        (2, "few", "min = 2", "[adapt]\nstrategy = \"frugal\"\nattempts = 1\n", &["attempts"]),
         (3, "still", "min = 2", still, &["data_doublings", "epsilon_max"]),
     ] {
         let changes = [("min = 4", window), ("target = 4.0", "target = 0.0001"), ("speed-by-vendor", name)];

@@ -117,7 +117,10 @@ fn watching_ends_with_the_runs_own_code() {
     workdir.variant(
         "examples/speed.toml",
         "never.toml",
-        &[("target = 4.0", "target = 0.000001"), ("[validate]", "[adapt]\nattempts = 1\n[validate]")],
+        &[
+            ("target = 4.0", "target = 0.000001"),
+            ("[validate]", "[adapt]\nstrategy = \"frugal\"\nattempts = 1\n[validate]"),
+        ],
     );
     workdir.good("submit never.toml --as mia");
     let early = workdir.run("watch 1 --timeout 1");

@@ -17,7 +17,7 @@ const LONG: &[(&str, &str)] = &[
         "",
     ),
     ("name = \"taxi-duration\"", "name = \"long\""),
-    ("[validate]", "[adapt]\nattempts = 1\n[validate]"),
+    ("[validate]", "[adapt]\nstrategy = \"frugal\"\nattempts = 1\n[validate]"),
 ];
 
 /// A pipeline that is always accepted.

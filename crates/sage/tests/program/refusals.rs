@@ -69,7 +69,10 @@ fn a_run_without_blocks_to_pay_with_waits() {
 #[test]
 fn a_run_that_gives_up_has_hints() {
     let (workdir, _) = Workdir::with_rides("60_000");
-    let changes = [("target = 0.02", "target = 0.000001"), ("[validate]", "[adapt]\nattempts = 1\n[validate]")];
+    let changes = [
+        ("target = 0.02", "target = 0.000001"),
+        ("[validate]", "[adapt]\nstrategy = \"frugal\"\nattempts = 1\n[validate]"),
+    ];
     workdir.variant("examples/duration.toml", "hopeless.toml", &changes);
     let output = workdir.run("submit hopeless.toml --wait --as mia");
     assert_eq!(output.code, Some(11), "{}", output.err);
@@ -142,7 +145,9 @@ fn a_steep_line_is_not_rejected() {
         let y = f64::from(row * 7919 % 1000) / 999.0;
         rows += &format!("2026-02-01T{:02}:00:00Z,{},{y}\n", row % 4, 0.50 + 0.05 * y);
     }
-    let steep = ORACLE.replace("target = 0.01", "target = 0.05").replace("[budget]", "[adapt]\nattempts = 4\n[budget]");
+    let steep = ORACLE
+        .replace("target = 0.01", "target = 0.05")
+        .replace("[budget]", "[adapt]\nstrategy = \"frugal\"\nattempts = 4\n[budget]");
     let steep = steep.replace("label = \"y\"", "label = { sql = \"2 * y - 1\", bounds = [-1, 1] }");
     for (name, text) in [("coins.toml", coins().as_str()), ("steep.toml", &steep), ("coins.csv", rows.as_str())] {
         std::fs::write(workdir.path(name), text).expect("a file");

@@ -12,7 +12,7 @@ fn a_simulation_prints_text_json_and_plots() {
     let line = "simulate --blocks 60 --rate 0.5 --seeds 2 --scheduler even-split --scheduler pack";
     let output = workdir.run(&format!("{line} --svg year.svg"));
     assert_eq!(output.code, Some(0), "{}", output.err);
-    for part in ["even-split", "pack", "frugal", "conserve", "slowest tenth", "used up", "0.5 pipelines a block"] {
+    for part in ["even-split", "pack", "informed", "frugal", "slowest tenth", "used up", "0.5 pipelines a block"] {
         assert!(output.out.contains(part), "{part:?} is missing in\n{}", output.out);
     }
     assert!(output.out.lines().all(|line| line.chars().count() <= 140), "{}", output.out);
@@ -65,7 +65,7 @@ fn the_page_takes_a_form_and_has_a_table_beside_its_pictures() {
     let serving = Serving::start(&workdir);
     let page = serving.get("/simulate?blocks=40&rate=0.5&epsilon=2&rows=10000&patience=20", &carl);
     assert_eq!(page.status, 200, "{}", page.body);
-    for part in ["<svg", "<desc", "<table", "value=\"0.5\"", "40 blocks", "even-split", "conserve"] {
+    for part in ["<svg", "<desc", "<table", "value=\"0.5\"", "40 blocks", "even-split", "informed"] {
         assert!(page.body.contains(part), "{part:?} is missing in\n{}", page.body);
     }
     for elsewhere in ["http://", "https://", " style="] {

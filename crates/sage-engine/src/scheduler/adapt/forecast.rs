@@ -4,12 +4,13 @@
 ///
 /// It guides the search of [`Strategy::Informed`](super::Strategy::Informed) and never decides what is accepted.
 pub trait Forecast {
-    /// The probability that an attempt with this cost on each of this many blocks is accepted.
-    fn chance(&self, cost: u64, window: u32) -> f64;
+    /// The probability that an attempt with this cost on each of this many blocks is accepted, if this divisor of the
+    /// rows' risk is left to it.
+    fn chance(&self, cost: u64, window: u32, rows_divisor: f64) -> f64;
 
     /// Whether such an attempt is excluded: its test has too few rows for its noise, or what was released leaves it
     /// hardly a chance. The bound of the search holds if this is right.
-    fn is_too_small(&self, _cost: u64, _window: u32) -> bool {
+    fn is_too_small(&self, _cost: u64, _window: u32, _rows_divisor: f64) -> bool {
         false
     }
 

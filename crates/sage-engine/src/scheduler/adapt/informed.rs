@@ -12,10 +12,15 @@
 //! # Rows or budget
 //! If not even the largest cost on all existing blocks is likely to succeed, rows are missing, and the run waits for
 //! blocks. Otherwise it never waits for rows: it raises the cost on the blocks that exist, or waits until it may.
+//!
+//! # Under load
+//! What other runs reserve is borrowed at small costs only ([`LARGEST_LOAN`]): a wide attempt at a high cost takes more
+//! than it would need to wait for, and from everybody.
 
 use super::forecast::Forecast;
 use super::path::{Candidate, Path, Rows};
 use super::plan::Plan;
+use super::tested::RowsPrices;
 use super::world::Offers;
 
 /// The attempts of a pipeline that were tested and not accepted.
@@ -61,20 +66,50 @@ pub(super) const WORTHWHILE: f64 = 0.2;
 /// Below this chance an attempt serves to reach further with the next one.
 const STEP_CHANCE: f64 = 0.1;
 /// How much more a later attempt needs, because less of the error probability is left for it.
-const STRICTER: f64 = 1.5;
+const STRICTER: f64 = 2.0;
+/// The largest cost of an attempt on borrowed budget, in first costs. A run that needs more than that on each block would
+/// take what several waiting runs need.
+pub(super) const LARGEST_LOAN: u64 = 16;
+/// Attempts below this part of the mass of everything that is available say little about it.
+const MEASURED: u128 = 64;
 /// How often the existing blocks may have to double for a wait to be worthwhile.
 const FORESIGHT: u32 = 6;
 
 /// The next attempt of a pipeline.
-pub(super) fn search(plan: &Plan, failed: FailedAttempts, offers: &Offers, forecast: Option<&dyn Forecast>) -> Search {
+pub(super) fn search(
+    plan: &Plan, failed: FailedAttempts, offers: &Offers, forecast: Option<PricedForecast<'_>>,
+) -> Search {
     Searcher { plan, failed, offers, forecast }.next()
+}
+
+/// A forecast with the risk that is left to the next attempt.
+#[derive(Clone, Copy)]
+pub(super) struct PricedForecast<'a> {
+    pub(super) forecast: &'a dyn Forecast,
+    pub(super) rows: RowsPrices,
+    /// The divisor of the noise's risk of a likely attempt.
+    pub(super) noise_divisor: u64,
+}
+
+impl PricedForecast<'_> {
+    pub(super) fn chance(&self, cost: u64, window: u32) -> f64 {
+        self.forecast.chance(cost, window, self.rows.divisor(window, self.noise_divisor))
+    }
+
+    fn is_too_small(&self, cost: u64, window: u32) -> bool {
+        self.forecast.is_too_small(cost, window, self.rows.divisor(window, self.noise_divisor))
+    }
+
+    fn rows_help(&self) -> bool {
+        self.forecast.rows_help()
+    }
 }
 
 struct Searcher<'a> {
     plan: &'a Plan,
     failed: FailedAttempts,
     offers: &'a Offers,
-    forecast: Option<&'a dyn Forecast>,
+    forecast: Option<PricedForecast<'a>>,
 }
 
 /// The masses that the bound allows for the next attempt.
@@ -88,9 +123,8 @@ struct Interval {
 
 impl Searcher<'_> {
     fn next(&self) -> Search {
-        let rows = if self.forecast.is_none_or(Forecast::rows_help) { Rows::Help } else { Rows::Irrelevant };
-        let path = Path::new(self.plan, self.offers, rows);
-        if self.forecast.is_some_and(|forecast| self.is_hopeless(forecast)) {
+        let path = Path::new(self.plan, self.offers, Rows::new(self.forecast.map(|priced| priced.forecast)));
+        if self.forecast.is_some_and(|forecast| self.is_hopeless(forecast, path.end())) {
             return Search::Hopeless;
         }
         let interval = self.interval(&path);
@@ -107,10 +141,14 @@ impl Searcher<'_> {
         let FailedAttempts { total, largest, .. } = self.failed;
         let low = first.max(largest + 1).max(excluded + 1);
         // No attempt of the path has a mass between the two.
-        let low = path.at_least(low).map_or(low, Candidate::mass);
+        let low = path.between(low).map_or(low, Candidate::mass);
         // An attempt that is hardly larger than one that failed is a repetition.
-        let from = low.max(total).max(largest + largest / 4);
-        Interval { low, from, to: (4 * low).saturating_sub(total) }
+        let least = total.max(largest + largest / 4);
+        let to = (4 * low).saturating_sub(total);
+        // Where the grid has no step from the first mass on, the doubling of the last attempt is one.
+        let is_within = |mass: &u128| path.at_least(*mass).is_none_or(|one| one.mass() <= to);
+        let from = Some(low.max(least)).filter(is_within).unwrap_or(least);
+        Interval { low, from, to }
     }
 
     /// Whether the bound allows one more attempt on everything there is, although it is less than all before together.
@@ -128,15 +166,15 @@ impl Searcher<'_> {
         }
     }
 
-    fn by_forecast(&self, forecast: &dyn Forecast, path: &Path, end: Candidate, interval: Interval) -> Search {
-        if self.lacks_rows(forecast) {
+    fn by_forecast(&self, forecast: PricedForecast<'_>, path: &Path, end: Candidate, interval: Interval) -> Search {
+        if self.lacks_rows(forecast, end) {
             return self.wait(interval);
         }
         let Some(next) = path.at_least(interval.from) else {
             let likely = forecast.chance(end.cost, end.window) >= LIKELY;
             return if likely && self.may_be_last(end, interval) { Search::Try(end) } else { self.wait(interval) };
         };
-        if self.failed.largest > 0 && forecast.chance(end.cost, end.window) < LEAST_CHANCE {
+        if self.has_measured(end) && forecast.chance(end.cost, end.window) < LEAST_CHANCE {
             return self.wait(interval);
         }
         let steps = Steps::new(forecast, path, next, end, interval);
@@ -145,18 +183,28 @@ impl Searcher<'_> {
 
     /// Whether hardly any budget on the existing blocks would do. Before the first attempt little is known, so only a
     /// negligible chance counts.
-    fn lacks_rows(&self, forecast: &dyn Forecast) -> bool {
+    fn lacks_rows(&self, forecast: PricedForecast<'_>, end: Candidate) -> bool {
         let limits = self.plan.limits();
         let existing = self.offers.count().min(limits.window);
+        let is_blind = self.failed.largest > 0 && !self.has_measured(end);
+        if is_blind && existing >= self.plan.first_window() {
+            return false;
+        }
         let least = if self.failed.largest == 0 { LEAST_CHANCE } else { WORTHWHILE };
         forecast.rows_help()
             && existing < limits.window
             && (existing < self.plan.first_window() || forecast.chance(limits.cost, existing) < least)
     }
 
+    /// Whether the attempts so far are more than a small part of what is available. The estimate of a small one may
+    /// be noise, and a larger one costs little: a run neither waits nor ends because of it.
+    fn has_measured(&self, end: Candidate) -> bool {
+        self.failed.largest > 0 && MEASURED * self.failed.total >= end.mass()
+    }
+
     /// Whether nothing within the limits and the foresight is likely to be accepted. Before the first attempt only
     /// noise that is certainly too large counts.
-    fn is_hopeless(&self, forecast: &dyn Forecast) -> bool {
+    fn is_hopeless(&self, forecast: PricedForecast<'_>, end: Option<Candidate>) -> bool {
         let limits = self.plan.limits();
         if self.failed.largest == 0 {
             return !forecast.rows_help() && forecast.is_too_small(limits.cost, limits.window);
@@ -164,7 +212,8 @@ impl Searcher<'_> {
         // Without blocks nothing is known about the future of the stream.
         let known = self.offers.count().max(self.failed.widest);
         let far = known.saturating_mul(1 << FORESIGHT).clamp(self.plan.first_window(), limits.window);
-        forecast.is_hopeless() || (self.offers.count() > 0 && forecast.chance(limits.cost, far) < LEAST_CHANCE)
+        let has_measured = end.is_some_and(|end| self.has_measured(end));
+        forecast.forecast.is_hopeless() || (has_measured && forecast.chance(limits.cost, far) < LEAST_CHANCE)
     }
 
     /// What a pipeline waits for that cannot make an attempt of the mass it needs.
@@ -187,7 +236,7 @@ impl Searcher<'_> {
     }
 
     /// The least window, from the existing blocks on, on which an attempt is likely to be accepted, and its least cost.
-    fn likely_later(&self, forecast: &dyn Forecast, interval: Interval) -> Option<Candidate> {
+    fn likely_later(&self, forecast: PricedForecast<'_>, interval: Interval) -> Option<Candidate> {
         let limits = self.plan.limits();
         let existing = if forecast.rows_help() { self.offers.count() } else { 0 };
         let mut window = existing.clamp(self.plan.first_window(), limits.window);
@@ -221,9 +270,9 @@ fn grown(number: u128, part: u128) -> u128 {
 }
 
 /// The largest mass up to which the forecast excludes every attempt of the path; zero if it admits the first.
-fn largest_excluded(forecast: &dyn Forecast, path: &Path) -> u128 {
+fn largest_excluded(forecast: PricedForecast<'_>, path: &Path) -> u128 {
     let is_excluded = |one: &Candidate| forecast.is_too_small(one.cost, one.window);
-    let (Some(mut last), Some(end)) = (path.at_least(0), path.end()) else { return 0 };
+    let (Some(mut last), Some(end)) = (path.between(0), path.end()) else { return 0 };
     if !is_excluded(&last) {
         return 0;
     }
@@ -231,7 +280,7 @@ fn largest_excluded(forecast: &dyn Forecast, path: &Path) -> u128 {
         if last == end {
             return end.mass();
         }
-        let next = path.at_least(grown(last.mass(), 5)).unwrap_or(end);
+        let next = path.between(grown(last.mass(), 5)).unwrap_or(end);
         if !is_excluded(&next) {
             break next.mass();
         }
@@ -240,7 +289,7 @@ fn largest_excluded(forecast: &dyn Forecast, path: &Path) -> u128 {
     let mut excluded = last.mass();
     while open - excluded > (excluded >> 12) + 1 {
         let middle = excluded + (open - excluded) / 2;
-        match path.at_least(middle) {
+        match path.between(middle) {
             Some(one) if is_excluded(&one) => excluded = one.mass().min(open - 1),
             _ => open = middle,
         }
@@ -257,7 +306,7 @@ struct Steps {
 
 impl Steps {
     /// Neighbours within the interval differ by a tenth, later ones by a half: they only show what a failure costs.
-    fn new(forecast: &dyn Forecast, path: &Path, next: Candidate, end: Candidate, interval: Interval) -> Self {
+    fn new(forecast: PricedForecast<'_>, path: &Path, next: Candidate, end: Candidate, interval: Interval) -> Self {
         let mut candidates = vec![next];
         let (mut last, mut within) = (next, 1);
         while last != end {
@@ -271,11 +320,7 @@ impl Steps {
             candidates.push(one);
             last = one;
         }
-        let mut least = 0.0;
-        let chance = |one: Candidate| {
-            least = forecast.chance(one.cost, one.window).clamp(least, 1.0);
-            (one, least)
-        };
+        let chance = |one: Candidate| (one, forecast.chance(one.cost, one.window).clamp(0.0, 1.0));
         Self { steps: candidates.into_iter().map(chance).collect(), within }
     }
 

@@ -30,15 +30,18 @@
 //! also depends on chance.
 
 mod forecast;
+mod grid;
 mod informed;
 mod path;
 mod plan;
 mod risk;
 mod state;
+mod tested;
 mod world;
 
 pub use forecast::Forecast;
 pub(crate) use informed::LIKELY;
 pub use plan::{Limits, Mode, Plan, PlanError, RiskSchedule, Strategy, Units};
 pub use state::{Action, Attempt, End, Event, Impossible, Limit, Outcome, Phase, State, Verdict, Wanted};
+pub use tested::{RowsPrices, TestedBlocks};
 pub use world::{Offers, World};

@@ -4,8 +4,9 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use super::informed::{self, FailedAttempts, Search, WORTHWHILE};
-use super::path::Candidate;
+use super::grid::Grid;
+use super::informed::{self, FailedAttempts, PricedForecast, Search, WORTHWHILE};
+use super::path::{Candidate, Rows};
 use super::plan::{Mode, Plan, RiskSchedule, Strategy, Units};
 use super::risk::{Draw, RiskLeft};
 use super::world::World;
@@ -22,8 +23,19 @@ pub struct Attempt {
     pub cost: u64,
     /// The number of blocks it reads.
     pub window: u32,
-    /// The divisor of the pipeline's error probability.
+    /// The divisor of the pipeline's error probability; of the part for the noise, if the rows have their own.
     pub risk_divisor: u64,
+    /// The divisor of the part for an unlucky sample of rows, if the attempt was chosen by estimates.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rows_divisor: Option<u64>,
+}
+
+impl Attempt {
+    /// The same attempt with this divisor of the rows' part of the risk.
+    #[must_use]
+    pub const fn with_rows_divisor(self, divisor: u64) -> Self {
+        Self { rows_divisor: Some(divisor), ..self }
+    }
 }
 
 /// The verdict of a test.
@@ -330,11 +342,19 @@ impl State {
     }
 
     fn choose_informed(&self, world: World<'_>) -> Action {
-        match informed::search(&self.plan, self.failed, world.offers, world.forecast) {
+        let noise_divisor = self.next_risk_divisor();
+        let priced = |forecast| PricedForecast { forecast, rows: world.rows, noise_divisor };
+        let forecast = world.forecast.map(priced);
+        let offers = world.offers.with_loans_within(self.plan.first_cost().saturating_mul(informed::LARGEST_LOAN));
+        match informed::search(&self.plan, self.failed, &offers, forecast) {
             Search::Try(one) => {
-                let likely = world.forecast.is_none_or(|forecast| forecast.chance(one.cost, one.window) >= WORTHWHILE);
+                let likely = forecast.is_none_or(|forecast| forecast.chance(one.cost, one.window) >= WORTHWHILE);
                 let draw = if likely { Draw::Likely } else { Draw::Probe };
-                let attempt = self.attempt(self.raised(one.cost, one.window, world), one.window);
+                let raised = self.raised(one.cost, one.window, world);
+                // Attempts stay on the grid, whatever is available.
+                let rows = Rows::new(world.forecast);
+                let cost = rows.cost_within(&Grid::new(&self.plan, world.offers.sealed()), raised).unwrap_or(one.cost);
+                let attempt = self.attempt(cost, one.window);
                 Action::Choose(Attempt { risk_divisor: self.risk_divisor(draw), ..attempt })
             }
             Search::Wait(one) => {
@@ -380,7 +400,8 @@ impl State {
 
     const fn attempt(&self, cost: u64, window: u32) -> Attempt {
         let risk_divisor = self.risk_divisor(Draw::Likely);
-        Attempt { index: self.tests + 1, serial: self.choices + 1, cost, window, risk_divisor }
+        let (index, serial) = (self.tests + 1, self.choices + 1);
+        Attempt { index, serial, cost, window, risk_divisor, rows_divisor: None }
     }
 
     const fn risk_divisor(&self, draw: Draw) -> u64 {

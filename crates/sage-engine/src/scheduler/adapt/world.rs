@@ -1,6 +1,7 @@
 //! The budget that is available to a pipeline at one moment.
 
 use super::forecast::Forecast;
+use super::tested::RowsPrices;
 
 /// The amounts that can be spent on each block, without the blocks' names.
 ///
@@ -9,6 +10,7 @@ use super::forecast::Forecast;
 pub struct Offers {
     falling: Vec<u64>,
     kind: Kind,
+    sealed: Option<u32>,
 }
 
 /// The owner of the budget.
@@ -34,7 +36,28 @@ impl Offers {
 
     fn of_kind(mut offers: Vec<u64>, kind: Kind) -> Self {
         offers.sort_unstable_by(|one, two| two.cmp(one));
-        Self { falling: offers, kind }
+        Self { falling: offers, kind, sealed: None }
+    }
+
+    /// The same of a stream with so many sealed blocks, some of which may be retired.
+    #[must_use]
+    pub fn of_sealed(self, sealed: u32) -> Self {
+        Self { sealed: Some(sealed), ..self }
+    }
+
+    /// The number of sealed blocks.
+    pub(super) fn sealed(&self) -> u32 {
+        self.sealed.unwrap_or_else(|| self.count())
+    }
+
+    /// The same with at most this much of what belongs to others.
+    #[must_use]
+    pub(super) fn with_loans_within(&self, most: u64) -> Self {
+        let within = |offer: &u64| match self.kind {
+            Kind::Own => *offer,
+            Kind::Lent => most.min(*offer),
+        };
+        Self { falling: self.falling.iter().map(within).collect(), ..*self }
     }
 
     /// The number of blocks on which this much can be spent.
@@ -74,11 +97,13 @@ pub struct World<'world> {
     pub offers: &'world Offers,
     /// What released values say about the next attempt, if anything.
     pub forecast: Option<&'world dyn Forecast>,
+    /// What is left of the rows' risk.
+    pub rows: RowsPrices,
 }
 
 impl<'world> World<'world> {
     /// The world without a forecast.
     pub const fn new(time: u64, offers: &'world Offers) -> Self {
-        Self { time, offers, forecast: None }
+        Self { time, offers, forecast: None, rows: RowsPrices::FRESH }
     }
 }

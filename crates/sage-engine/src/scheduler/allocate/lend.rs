@@ -28,6 +28,10 @@
 //! or their deadline; by induction over the order of arrival q gets its window. A pipeline that requests more than its
 //! even share has no such guarantee: it borrows when others leave enough.
 //!
+//! So the bound holds for `frugal`, whose cost falls to its first one while the window grows, where the first cost is
+//! within the even share; for `informed` while its next attempt is within it; and not for `conserve`, which never
+//! lowers its cost. An informed run borrows at small costs only, so it does not delay others by a single wide attempt.
+//!
 //! # Where budget is unlocked by requests
 //! A block whose budget is unlocked by the N-th requester could keep a pipeline waiting for requesters that never come.
 //! So if nothing is ready, only existing requesters are counted: those that wait, and those that requested and left. If

@@ -1,23 +1,30 @@
 //! The informed search: within four times the optimum whatever the forecast says, and close to it when it is right.
 
-use proptest::prelude::{any, prop_assert, proptest};
+use proptest::prelude::{any, prop_assert, prop_assume, proptest};
 use sage_engine::adapt::{
     Action, Attempt, End, Event, Forecast, Limits, Mode, Offers, Outcome, Phase, State, Strategy, Units, Verdict, World,
 };
 
 use crate::adapt::driver::{UNLIMITED, accepted, plan, step};
 
-/// An attempt succeeds once its sampling error and its noise, relative to its rows, are small enough.
+/// An attempt succeeds once its sampling error and its noise, relative to its rows, are small enough. Errors fall with
+/// powers of both.
 #[derive(Clone, Copy, Debug)]
 struct Curve {
     rows: f64,
     noise: f64,
+    powers: (f64, f64),
+}
+
+fn curve(rows: f64, noise: f64) -> Curve {
+    Curve { rows, noise, powers: (1.0, 1.0) }
 }
 
 impl Curve {
     fn succeeds(self, cost: u64, window: u32) -> bool {
         let window = f64::from(window);
-        self.rows / window + self.noise / (window * (cost as f64 / FIRST as f64).sqrt()) <= 1.0
+        let noise = self.noise / (window * (cost as f64 / FIRST as f64).sqrt());
+        (self.rows / window).powf(self.powers.0) + noise.powf(self.powers.1) <= 1.0
     }
 
     /// The least mass of any sufficient attempt, on whole windows and whole costs.
@@ -42,12 +49,12 @@ struct Adversary {
 }
 
 impl Forecast for Adversary {
-    fn chance(&self, cost: u64, window: u32) -> f64 {
+    fn chance(&self, cost: u64, window: u32, _: f64) -> f64 {
         let mixed = (self.seed ^ cost.rotate_left(17) ^ u64::from(window)).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         (mixed >> 11) as f64 / (1_u64 << 53) as f64
     }
 
-    fn is_too_small(&self, cost: u64, window: u32) -> bool {
+    fn is_too_small(&self, cost: u64, window: u32, _: f64) -> bool {
         u128::from(cost) * u128::from(window) < self.too_small
     }
 }
@@ -56,11 +63,11 @@ impl Forecast for Adversary {
 struct Truth(Curve);
 
 impl Forecast for Truth {
-    fn chance(&self, cost: u64, window: u32) -> f64 {
+    fn chance(&self, cost: u64, window: u32, _: f64) -> f64 {
         f64::from(u8::from(self.0.succeeds(cost, window)))
     }
 
-    fn is_too_small(&self, cost: u64, window: u32) -> bool {
+    fn is_too_small(&self, cost: u64, window: u32, _: f64) -> bool {
         !self.0.succeeds(cost, window)
     }
 }
@@ -69,7 +76,7 @@ impl Forecast for Truth {
 fn run(state: &mut State, offers: &Offers, forecast: Option<&dyn Forecast>, curve: Curve) -> (Vec<Attempt>, Action) {
     let mut attempts = Vec::new();
     loop {
-        match state.next(World { time: 0, offers, forecast }) {
+        match state.next(World { forecast, ..World::new(0, offers) }) {
             Action::Choose(attempt) => {
                 assert!(offers.blocks(attempt.cost) >= attempt.window, "{attempt:?} is more than is offered");
                 step(state, Event::Chosen(attempt));
@@ -107,9 +114,10 @@ proptest! {
     /// With any chances, or without a forecast, the total is at most four times the optimum.
     #[test]
     fn the_total_is_at_most_four_times_the_optimum(
-        rows in 0.01_f64..250.0, noise in 0.1_f64..1e5, seed in any::<u64>(), known in 0.0_f64..1.0, aware in any::<bool>(),
+        rows in 0.01_f64..250.0, noise in 0.1_f64..1e5, powers in (0.25_f64..1.5, 0.5_f64..2.0),
+        (seed, known, aware) in (any::<u64>(), 0.0_f64..1.0, any::<bool>()),
     ) {
-        let curve = Curve { rows, noise };
+        let curve = Curve { rows, noise, powers };
         let Some(optimum) = curve.optimum(MOST, BLOCKS) else { return Ok(()) };
         let too_small = (optimum as f64 * known) as u128;
         let adversary = Adversary { seed, too_small: if aware { too_small } else { 0 } };
@@ -131,7 +139,7 @@ proptest! {
         let (offers, units) = (partly_spent(amounts), if share { Units::Share } else { Units::Epsilon });
         let limits = Limits { cost: MOST, window: BLOCKS, ..UNLIMITED };
         let mut state = State::new(plan((FIRST, 1), limits, Strategy::Informed, Mode::Conserve, units));
-        let never = Curve { rows: 1e9, noise: 0.0 };
+        let never = curve(1e9, 0.0);
         let (attempts, _) = run(&mut state, &offers, None, never);
         let precision = |attempt: &Attempt| {
             let (cost, blocks) = (u128::from(attempt.cost), u128::from(attempt.window));
@@ -146,28 +154,62 @@ proptest! {
     /// A forecast that is right finds the optimum at the first attempt.
     #[test]
     fn a_right_forecast_needs_one_attempt(rows in 0.01_f64..250.0, noise in 0.1_f64..1e5) {
-        let curve = Curve { rows, noise };
+        let curve = curve(rows, noise);
         let Some(optimum) = curve.optimum(MOST, BLOCKS) else { return Ok(()) };
         let limits = Limits { cost: MOST, window: BLOCKS, ..UNLIMITED };
         let mut state = informed((FIRST, 1), limits);
         let truth = Truth(curve);
         let (attempts, _) = run(&mut state, &Offers::new(vec![MOST; BLOCKS as usize]), Some(&truth), curve);
         prop_assert!(accepted(&state) && attempts.len() == 1, "{curve:?}: {attempts:?}");
-        // Up to one block at the first cost, and the precision of the search.
-        let close = optimum + optimum / 1000 + u128::from(FIRST);
+        // The step of the grid: half a doubling of the cost, or a third of one of the blocks, which are whole.
+        let close = optimum + 42 * optimum / 100 + 2 * u128::from(FIRST);
         prop_assert!(total(&attempts) <= close, "{curve:?}: {attempts:?}, optimum {optimum}");
     }
+
+    /// With any chances, all attempts together cost at most four times the one that conserve ends with: that one is
+    /// sufficient, so the optimum is not larger.
+    #[test]
+    fn conserve_is_exceeded_at_most_four_times(
+        rows in 0.01_f64..250.0, noise in 0.1_f64..1e5, powers in (0.25_f64..1.5, 0.5_f64..2.0), seed in any::<u64>(),
+    ) {
+        let curve = Curve { rows, noise, powers };
+        let (offers, limits) = (Offers::new(vec![MOST; BLOCKS as usize]), Limits { cost: MOST, window: BLOCKS, ..UNLIMITED });
+        let mut other = State::new(plan((16 * FIRST, 1), limits, Strategy::Conserve, Mode::Conserve, Units::Share));
+        let (conserved, _) = run(&mut other, &offers, None, curve);
+        prop_assume!(accepted(&other));
+        let adversary = Adversary { seed, too_small: 0 };
+        let mut state = informed((FIRST, 1), limits);
+        let (attempts, _) = run(&mut state, &offers, Some(&adversary), curve);
+        let last = conserved.last().map_or(0, |last| u128::from(last.cost) * u128::from(last.window));
+        prop_assert!(total(&attempts) <= 4 * last, "{curve:?}: {attempts:?} against {conserved:?}");
+    }
+}
+
+/// Where the first attempt of conserve is just enough, a search that knows nothing and starts at a sixteenth of it costs
+/// 31/16 of it. No search that starts lower is always within a tenth of conserve.
+#[test]
+fn a_lower_start_has_its_price() {
+    let (offers, limits) = (Offers::new(vec![MOST]), Limits { cost: MOST, window: 1, ..UNLIMITED });
+    // Noise falls with the root of the cost: sixteen times the first cost is just enough.
+    let enough = Curve { rows: 0.0, noise: 4.0, powers: (1.0, 1.0) };
+    let mut state = informed((FIRST, 1), limits);
+    let (attempts, _) = run(&mut state, &offers, None, enough);
+    assert!(accepted(&state));
+    assert_eq!(total(&attempts), 31 * u128::from(FIRST), "{attempts:?}");
+    let mut other = State::new(plan((16 * FIRST, 1), limits, Strategy::Conserve, Mode::Conserve, Units::Share));
+    let (conserved, _) = run(&mut other, &offers, None, enough);
+    assert_eq!((accepted(&other), total(&conserved)), (true, 16 * u128::from(FIRST)));
 }
 
 /// A forecast of a count: its noise alone decides.
 struct NoiseAlone(u64);
 
 impl Forecast for NoiseAlone {
-    fn chance(&self, cost: u64, _: u32) -> f64 {
+    fn chance(&self, cost: u64, _: u32, _: f64) -> f64 {
         f64::from(u8::from(cost >= self.0))
     }
 
-    fn is_too_small(&self, cost: u64, _: u32) -> bool {
+    fn is_too_small(&self, cost: u64, _: u32, _: f64) -> bool {
         cost < self.0
     }
 
@@ -183,13 +225,13 @@ fn a_count_is_tried_once_or_never() {
     for needed in [FIRST, 77_777] {
         let state = informed((FIRST, 2), limits);
         let offers = Offers::new(vec![1 << 20; 50]);
-        let action = state.next(World { time: 0, offers: &offers, forecast: Some(&NoiseAlone(needed)) });
+        let action = state.next(World { forecast: Some(&NoiseAlone(needed)), ..World::new(0, &offers) });
         let Action::Choose(attempt) = action else { panic!("{action:?}") };
         assert!(attempt.window == 2 && (needed..=needed + needed / 1000).contains(&attempt.cost), "{attempt:?}");
     }
     let next = |offers: Vec<u64>, needed: u64| {
         let offers = Offers::new(offers);
-        informed((FIRST, 2), limits).next(World { time: 0, offers: &offers, forecast: Some(&NoiseAlone(needed)) })
+        informed((FIRST, 2), limits).next(World { forecast: Some(&NoiseAlone(needed)), ..World::new(0, &offers) })
     };
     assert_eq!(next(vec![1 << 20; 50], 1 << 21), Action::Stop(End::OutOfReach));
     let waits = next(vec![1 << 12; 50], 1 << 13);
@@ -199,7 +241,7 @@ fn a_count_is_tried_once_or_never() {
 struct Hopeless;
 
 impl Forecast for Hopeless {
-    fn chance(&self, _: u64, _: u32) -> f64 {
+    fn chance(&self, _: u64, _: u32, _: f64) -> f64 {
         0.1
     }
 
@@ -211,7 +253,7 @@ impl Forecast for Hopeless {
 #[test]
 fn a_hopeless_run_ends_after_its_first_attempt() {
     let mut state = informed((FIRST, 1), UNLIMITED);
-    let never = Curve { rows: 1e9, noise: 1.0 };
+    let never = curve(1e9, 1.0);
     let (attempts, end) = run(&mut state, &Offers::new(vec![MOST; 64]), Some(&Hopeless), never);
     assert_eq!((attempts.len(), end), (1, Action::Stop(End::OutOfReach)));
 }
@@ -222,7 +264,7 @@ fn the_last_window_is_all_blocks() {
     for first in [1, 3, 7, 14, 28] {
         let limits = Limits { cost: FIRST, window: u32::MAX, ..UNLIMITED };
         let mut state = informed((FIRST, first), limits);
-        let curve = Curve { rows: 30.0, noise: 1.0 };
+        let curve = curve(30.0, 1.0);
         let (attempts, _) = run(&mut state, &Offers::new(vec![FIRST; 31]), None, curve);
         assert!(accepted(&state), "{attempts:?}");
         assert_eq!(attempts.last().map(|attempt| attempt.window), Some(31), "{attempts:?}");
@@ -232,7 +274,7 @@ fn the_last_window_is_all_blocks() {
 /// Where rows are missing, a run waits for blocks and does not raise its cost.
 #[test]
 fn missing_rows_are_waited_for() {
-    let curve = Curve { rows: 20.0, noise: 1e-3 };
+    let curve = curve(20.0, 1e-3);
     let mut state = informed((FIRST, 1), UNLIMITED);
     let few = Offers::new(vec![MOST; 8]);
     let (attempts, end) = run(&mut state, &few, Some(&Truth(curve)), curve);
@@ -247,12 +289,13 @@ fn missing_rows_are_waited_for() {
 /// the run waits for budget on them and not for blocks.
 #[test]
 fn missing_budget_is_not_waited_for_as_rows() {
-    let curve = Curve { rows: 5.0, noise: 500.0 };
+    let curve = curve(5.0, 500.0);
     let needed = 300 * FIRST;
     let mut state = informed((FIRST, 1), UNLIMITED);
     let (attempts, end) = run(&mut state, &Offers::new(vec![needed / 4; 36]), Some(&Truth(curve)), curve);
     assert!(attempts.is_empty(), "{attempts:?}");
     assert!(matches!(end, Action::Wait(wanted) if wanted.blocks == 36 && wanted.cost > needed / 4), "{end:?}");
-    let (attempts, _) = run(&mut state, &Offers::new(vec![needed; 36]), Some(&Truth(curve)), curve);
+    // The next step of the grid.
+    let (attempts, _) = run(&mut state, &Offers::new(vec![needed + needed / 2; 36]), Some(&Truth(curve)), curve);
     assert!(accepted(&state) && attempts.iter().all(|attempt| attempt.window == 36), "{attempts:?}");
 }

@@ -33,6 +33,7 @@ metric = "mse"
 target = 0.0185
 bound = 0.25
 [adapt]
+strategy = "frugal"
 timeout = "52w"
 "#;
 
@@ -58,6 +59,7 @@ metric = "mse"
 target = 0.0235
 bound = 0.25
 [adapt]
+strategy = "frugal"
 timeout = "52w"
 "#;
 
@@ -78,6 +80,7 @@ bounds = [0, 60]
 metric = "precision"
 target = TARGET
 [adapt]
+strategy = "frugal"
 timeout = "52w"
 "#;
 

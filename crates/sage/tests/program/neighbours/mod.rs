@@ -104,7 +104,7 @@ const PIPELINES: &[(&str, &str)] = &[
         "hopeless",
         "label = { sql = \"CASE WHEN name = 'Ann' THEN 1 ELSE 0 END\", bounds = [0, 1] }\n\
          features = [{ column = \"x\", scale = [0, 1] }]\n[budget]\nepsilon0 = \"2\"\nepsilon_max = \"2\"\n[train]\n\
-         kind = \"ridge\"\n[validate]\nmetric = \"mse\"\ntarget = 0.001\nbound = 1.0\n[adapt]\nattempts = 1\n",
+         kind = \"ridge\"\n[validate]\nmetric = \"mse\"\ntarget = 0.001\nbound = 1.0\n[adapt]\nstrategy = \"frugal\"\nattempts = 1\n",
     ),
     // Bob alone divides by zero.
     (

@@ -67,7 +67,7 @@ fn a_newcomer_gets_from_a_csv_to_a_released_number() {
     let submit = then.replace(" --wait", "");
     place.good(&submit);
     // One process watches while another works.
-    let mut watching = place.command(&["watch", "1", "--json", "--timeout", "60"]);
+    let mut watching = place.command(&["watch", "1", "--json", "--timeout", "300"]);
     let watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     place.good("work");
     let output = watching.wait_with_output().expect("an end");
@@ -143,11 +143,12 @@ fn a_server_is_followed_by_its_events() {
     let (place, _) = Place::with_rides("150_000");
     let mia = place.good("token create --as mia").trim().to_owned();
     let carl = place.good("token create --as carl").trim().to_owned();
-    let serving = Serving::start(&place);
+    // An address of its own: after the server has stopped, no other test answers there.
+    let serving = Serving::from(place.command(&["serve", "--listen", "127.20.0.2:0", "--tick", "1"]));
     let address = serving.address();
     let watch = |token: &str, more: &[&str]| {
         let mut command = place.command(&["watch"]);
-        command.args(more).args(["--server", &address, "--timeout", "60"]).env("SAGE_TOKEN", token);
+        command.args(more).args(["--server", &address, "--timeout", "300"]).env("SAGE_TOKEN", token);
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

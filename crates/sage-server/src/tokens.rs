@@ -272,7 +272,7 @@ mod tests {
         // The file was just checked, so the change is seen only after the interval.
         let began = Instant::now();
         while tokens.found(&mia).is_some() {
-            assert!(began.elapsed() < std::time::Duration::from_secs(5), "a revoked token is still valid");
+            assert!(began.elapsed() < std::time::Duration::from_secs(60), "a revoked token is still valid");
         }
     }
 

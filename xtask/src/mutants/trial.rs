@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::io::BufRead;
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::sync::Mutex;
@@ -24,8 +25,15 @@ const REACHED: &str = "SAGE_MUTANTS_REACHED";
 /// Memory of a test program, in kilobytes: a mutant may ask for all there is.
 const MEMORY: &str = "6000000";
 
-/// A mutant that takes this many times as long as the tests without it has no end; the first part is for a busy machine.
+/// A mutant that takes this many times as long as the tests without it, in processor time, has no end.
 const PATIENCE: (Duration, u32) = (Duration::from_secs(4), 8);
+
+/// A mutant that waits forever takes no processor time: it may wait this many times its patience. A busy machine does
+/// not take as long for tests that end.
+const WAIT: u32 = 20;
+
+/// The signals that end a program at its limit of processor time.
+const OVER_TIME: [i32; 2] = [9, 24];
 
 /// Tests of one program that take less than this together are run by one process.
 const SHORT: Duration = Duration::from_millis(400);
@@ -96,9 +104,9 @@ pub(super) fn record(programs: &[Program], folder: &Path) -> Result<Vec<Test>, F
 /// run for each mutant.
 fn run_once(program: &Program, name: &str, marks: &Path) -> Result<(), Failure> {
     let start = Instant::now();
-    let child = command(program, &[name], RECORD).env(REACHED, marks).spawn();
+    let child = command(program, &[name], RECORD, SLOW).env(REACHED, marks).spawn();
     let mut child = child.map_err(|error| format!("{name}: {error}"))?;
-    let content = match ended(&mut child, start + SLOW) {
+    let content = match ended(&mut child, start + SLOW * WAIT) {
         Verdict::Caught => return Err(format!("the test {name} fails without a mutant")),
         Verdict::Timeout => {
             println!("mutants: {name} takes too long and is left out");
@@ -225,7 +233,8 @@ fn run(programs: &[Program], tests: &[Test], batch: &[usize], id: Id) -> (Verdic
     let Some(program) = batch.first().map(|&at| tests[at].program) else { return (Verdict::Missed, None) };
     let names: Vec<&String> = batch.iter().map(|&at| &tests[at].name).collect();
     let time: Duration = batch.iter().map(|&at| tests[at].time).sum();
-    let mut command = command(&programs[program], &names, id);
+    let patience = PATIENCE.0 + time * PATIENCE.1;
+    let mut command = command(&programs[program], &names, id, patience);
     let Ok(mut child) = command.stdout(Stdio::piped()).spawn() else { return (Verdict::Missed, None) };
     let output = child.stdout.take();
     let failed = std::thread::spawn(move || {
@@ -234,7 +243,7 @@ fn run(programs: &[Program], tests: &[Test], batch: &[usize], id: Id) -> (Verdic
         let failed = lines.filter_map(|line| Some(line.strip_prefix("test ")?.strip_suffix(" ... FAILED")?.to_owned()));
         failed.last()
     });
-    let verdict = ended(&mut child, Instant::now() + PATIENCE.0 + time * PATIENCE.1);
+    let verdict = ended(&mut child, Instant::now() + patience * WAIT);
     let failed = failed.join().ok().flatten();
     (verdict, batch.iter().copied().find(|&at| failed.as_ref() == Some(&tests[at].name)))
 }
@@ -243,7 +252,11 @@ fn ended(child: &mut Child, end: Instant) -> Verdict {
     let mut pause = Duration::from_millis(2);
     loop {
         match child.try_wait() {
-            Ok(Some(status)) => return if status.success() { Verdict::Missed } else { Verdict::Caught },
+            Ok(Some(status)) if status.success() => return Verdict::Missed,
+            Ok(Some(status)) if status.signal().is_some_and(|signal| OVER_TIME.contains(&signal)) => {
+                return Verdict::Timeout;
+            }
+            Ok(Some(_)) => return Verdict::Caught,
             Ok(None) if Instant::now() < end => std::thread::sleep(pause),
             _ => {
                 // It may have ended meanwhile; either way it took too long.
@@ -256,10 +269,11 @@ fn ended(child: &mut Child, end: Instant) -> Verdict {
     }
 }
 
-/// The program with the given tests and one mutant, and with limited memory.
-fn command(program: &Program, tests: &[impl AsRef<str>], id: Id) -> Command {
+/// The program with the given tests and one mutant, and with limited memory and processor time.
+fn command(program: &Program, tests: &[impl AsRef<str>], id: Id, patience: Duration) -> Command {
     let mut command = Command::new("sh");
-    command.args(["-c", &format!("ulimit -v {MEMORY}; ulimit -c 0; exec \"$0\" \"$@\"")]);
+    let seconds = patience.as_secs() + 1;
+    command.args(["-c", &format!("ulimit -v {MEMORY}; ulimit -t {seconds}; ulimit -c 0; exec \"$0\" \"$@\"")]);
     command.arg(&program.path).args(["--exact", "--test-threads=1"]).args(tests.iter().map(AsRef::as_ref));
     command.current_dir(&program.folder).env(SWITCH, id.to_string());
     command.env("RUST_BACKTRACE", "0").env("PROPTEST_DISABLE_FAILURE_PERSISTENCE", "1");

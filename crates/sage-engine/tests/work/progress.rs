@@ -1,6 +1,6 @@
 //! Attempts report their progress in public steps, and end at their time limit or if their memory is too large.
 
-use std::time::Duration;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use sage_engine::adapt::{End, Limit, Outcome};
 use sage_engine::run::Stage;
@@ -106,11 +106,18 @@ fn an_attempt_ends_at_an_interval() {
     assert!(of_run(&engine, 1).is_empty(), "stages of the attempt are not shown");
 }
 
+/// A length of intervals of which one ends in some seconds and the next one much later.
+fn interval_that_ends_soon() -> Duration {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_secs();
+    let ends_soon = |length: &u64| (5..=10).contains(&(length - now % length));
+    Duration::from_secs((60..6_000).find(ends_soon).expect("one of so many lengths ends soon"))
+}
+
 /// Regression: a process killed while an attempt waited for its interval counted as a crash of the run.
 #[test]
 fn an_attempt_that_waits_for_its_interval_is_not_under_way() {
     let mut city = City::new(20_000);
-    city.options = EngineOptions { interval: Some(Duration::from_secs(4)), ..EngineOptions::default() };
+    city.options = EngineOptions { interval: Some(interval_that_ends_soon()), ..EngineOptions::default() };
     let file = sage_engine::generate::TAXI.replace("[policy]", "answers = \"at-interval\"\n\n[policy]");
     let engine = city.with_file(&file);
     city.seal_before(&engine, "2026-01-02");

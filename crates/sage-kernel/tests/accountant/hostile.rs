@@ -101,7 +101,7 @@ fn check_composition(items: &[(Loss, u64)], delta: f64) {
     if let Ok(found) = composition.epsilon(delta) {
         assert!(found >= 0.0 && found.is_finite(), "{items:?} {delta}: {found}");
     }
-    assert!(start.elapsed().as_secs() < 10, "{items:?} {delta}");
+    assert!(start.elapsed().as_secs() < 60, "{items:?} {delta}");
 }
 
 #[test]

@@ -62,6 +62,7 @@ fn daemon_after_limit() -> Result<(), Failed> {
 fn daemon_without_isolation() -> Result<(), Failed> {
     let host = Host::new();
     host.attack(no_isolation(), DAEMON, small_limits());
+    assert!(holds_soon(|| surviving_daemons(&host.mark).len() == 1), "{:?}", surviving_daemons(&host.mark));
     let stayed = surviving_daemons(&host.mark);
     for process in &stayed {
         kill_process(Pid::from_raw(*process).expect("a process"), Signal::KILL).expect("killed");

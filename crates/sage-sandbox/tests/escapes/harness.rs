@@ -34,7 +34,7 @@ pub(crate) fn no_isolation() -> Containment {
 /// Limits that a test can wait for.
 pub(crate) fn small_limits() -> Limits {
     Limits {
-        time: Duration::from_secs(30),
+        time: Duration::from_secs(120),
         processor_time: Duration::from_secs(20),
         memory_bytes: 512 << 20,
         processes: 32,
@@ -220,9 +220,9 @@ pub(crate) fn processes_with(word: &str) -> Vec<i32> {
     numbers.filter(has).collect()
 }
 
-/// Waits for a condition, for some seconds.
+/// Waits for a condition, for a minute.
 pub(crate) fn holds_soon(mut holds: impl FnMut() -> bool) -> bool {
-    (0..250).any(|_| {
+    (0..3_000).any(|_| {
         let held = holds();
         if !held {
             std::thread::sleep(Duration::from_millis(20));

@@ -197,7 +197,8 @@ mod tests {
     use super::*;
     use crate::transport::admission::{Admission, Capacity, Usage, Who};
 
-    const STALL: Duration = Duration::from_millis(200);
+    /// Long enough for a slow reader on a busy machine.
+    const STALL: Duration = Duration::from_secs(3);
 
     fn run<T>(work: impl Future<Output = T>) -> T {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_time().build();

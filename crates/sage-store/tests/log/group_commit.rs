@@ -79,7 +79,7 @@ impl Log for FaultyLog {
             return (self.fault)();
         }
         // Long enough for other requests to queue up.
-        thread::sleep(std::time::Duration::from_millis(2));
+        thread::sleep(std::time::Duration::from_millis(20));
         self.log.append(expected, records)
     }
 }

@@ -34,11 +34,9 @@ fn a_run_whose_attempt_aborts_the_process_is_quarantined() {
         serving.wait_for("/v1/runs/1", &mia, |run| run["status"] == "running");
         // The attempt is in progress once the file `working` records it.
         let working = workdir.path("sage-data/working");
-        let began = std::time::Instant::now();
-        while !std::fs::read_to_string(&working).is_ok_and(|text| text.contains("1 attempt")) {
-            assert!(began.elapsed().as_secs() < 60, "no attempt is in progress");
-            std::thread::sleep(std::time::Duration::from_millis(10));
-        }
+        crate::wait_until("no attempt is in progress", || {
+            std::fs::read_to_string(&working).is_ok_and(|text| text.contains("1 attempt"))
+        });
         abort(serving);
         serving = Serving::start(&workdir);
     }

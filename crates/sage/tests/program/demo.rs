@@ -1,7 +1,7 @@
 //! `sage demo` with a small year: everything is released, and the dashboard is a server.
 
 use std::io::{BufRead, BufReader, Read};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 
 use serde_json::Value;
 
@@ -67,7 +67,7 @@ fn a_year_passes_and_leaves_a_directory_like_any_other() {
 #[test]
 fn the_dashboard_is_a_server_and_a_temporary_directory_goes_with_it() {
     let workdir = Workdir::new();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sage"));
+    let mut command = crate::program();
     // A directory in the environment is not touched.
     command
         .args(["demo", "--rows", "1_500_000"])
@@ -116,7 +116,7 @@ fn a_closed_standard_output_is_not_a_failure() {
         &["help"],
         &["help", "account"],
     ] {
-        let mut child = Command::new(env!("CARGO_BIN_EXE_sage"))
+        let mut child = crate::program()
             .args(arguments)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

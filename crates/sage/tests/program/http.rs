@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use serde_json::Value;
 
+use crate::PATIENCE;
 use crate::shape;
 use crate::workdir::Workdir;
 
@@ -100,7 +101,7 @@ impl Serving {
 
     fn send(&self, verb: &str, path: &str, headers: &[(&str, &str)], body: &[u8]) -> TcpStream {
         let mut stream = TcpStream::connect(&self.address).expect("a connection");
-        stream.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+        stream.set_read_timeout(Some(PATIENCE)).expect("a timeout");
         let mut text = format!("{verb} {path} HTTP/1.1\r\nHost: {}\r\nConnection: close\r\n", self.address);
         for (name, value) in headers {
             text += &format!("{name}: {value}\r\n");
@@ -164,7 +165,7 @@ impl Serving {
         let mut lines = BufReader::new(self.send("GET", "/v1/events", &headers, b""));
         let (began, mut heard) = (Instant::now(), String::new());
         while !heard.contains(wanted) {
-            assert!(began.elapsed() < Duration::from_secs(60), "{wanted} was not heard in\n{heard}");
+            assert!(began.elapsed() < PATIENCE, "{wanted} was not heard in\n{heard}");
             let mut line = String::new();
             if lines.read_line(&mut line).expect("a line") == 0 {
                 panic!("the events ended before {wanted}\n{heard}");
@@ -182,7 +183,7 @@ impl Serving {
             if reached(&found) {
                 return found;
             }
-            assert!(began.elapsed() < Duration::from_secs(60), "{path}: {found}");
+            assert!(began.elapsed() < PATIENCE, "{path}: {found}");
             std::thread::sleep(Duration::from_millis(50));
         }
     }

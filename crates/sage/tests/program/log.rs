@@ -38,9 +38,9 @@ fn events_are_filtered_and_exported() {
         ),
         ("by=nobody", 0),
         ("stream=nowhere", 0),
-        ("since=2027-01-01", 0),
+        ("since=2999-01-01", 0),
         ("until=2020-01-01", 0),
-        ("since=2020-01-01&until=2100-01-01&kind=&by=", length),
+        ("since=2020-01-01&until=2999-01-01&kind=&by=", length),
         ("kind=charged", kinds("charged")),
         ("from=3", length - 3),
         ("from=99999999", 0),
@@ -58,12 +58,12 @@ fn events_are_filtered_and_exported() {
     ] {
         assert!(page.body.contains(part), "{part} is missing in\n{}", page.body);
     }
-    let none = serving.get("/audit?since=2100-01-01", mia).body;
+    let none = serving.get("/audit?since=2999-01-01", mia).body;
     assert!(rows(&none) == 0 && none.contains("No event from"), "{none}");
     let older = serving.get("/audit?before=4&stream=taxi", mia).body;
     assert!(rows(&older) <= 4 && older.contains("newest events") && !older.contains("older events"), "{older}");
     // The command line has the same filters.
-    assert_eq!(workdir.good("audit log --kind released --by mia --until 2100-01-01").lines().count(), 1);
+    assert_eq!(workdir.good("audit log --kind released --by mia --until 2999-01-01").lines().count(), 1);
     workdir.fails("audit log --kind relesed", 2, "did you mean released?");
     for query in ["kind=relesed", "since=yesterday", "until=%3Cb%3E", "from=-1", "from=x"] {
         assert_eq!(serving.get(&format!("/v1/log?{query}"), mia).status, 400, "{query}");

@@ -45,10 +45,59 @@ mod usage;
 mod workdir;
 
 use std::process::{Command, Output};
+use std::time::{Duration, Instant};
 
 /// Runs the program with these arguments, without a terminal.
 fn sage<Argument: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = Argument>) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_sage")).args(arguments).output().expect("the program runs")
+    program().args(arguments).output().expect("the program runs")
+}
+
+/// The program, independent of the settings of the user who runs the tests.
+fn program() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sage"));
+    without_settings(&mut command);
+    command
+}
+
+/// Removes the settings of the user who runs the tests: variables, and the file in the home directory.
+fn without_settings(command: &mut Command) {
+    for (name, _) in std::env::vars_os() {
+        if name.to_string_lossy().starts_with("SAGE_") || name.to_string_lossy().starts_with("OTEL_") {
+            command.env_remove(name);
+        }
+    }
+    command.env_remove("USER").env("XDG_CONFIG_HOME", concat!(env!("CARGO_TARGET_TMPDIR"), "/no-settings"));
+}
+
+/// How long a test waits for what must happen on a busy machine too.
+const PATIENCE: Duration = Duration::from_secs(300);
+
+/// Waits until a condition holds; fails with this text if it never does.
+fn wait_until(never: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{never}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// Whether a text shows this whole number by itself. The digits of times, of noisy numbers and of digests do not count:
+/// they contain any short number now and then.
+fn shows(text: &str, number: &str) -> bool {
+    let is_part = |sign: Option<char>| sign.is_some_and(|sign| sign.is_ascii_alphanumeric() || sign == '.');
+    text.match_indices(number).any(|(at, _)| {
+        !is_part(text[..at].chars().next_back()) && !is_part(text[at + number.len()..].chars().next())
+    })
+}
+
+#[test]
+fn a_number_is_shown_by_itself_only() {
+    for text in ["stored 14987 rows", "14987", "{\"rows\":14987}", "n=14987,"] {
+        assert!(shows(text, "14987"), "{text}");
+    }
+    for text in ["0.314987", "1149870", "ab14987cd", "14987.25", "2026-11-19T10:00:00.14987Z", ""] {
+        assert!(!shows(text, "14987"), "{text}");
+    }
 }
 
 /// The arguments of a command line without quotes.

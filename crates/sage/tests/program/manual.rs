@@ -74,9 +74,7 @@ pub(crate) fn run_script(folder: &Path, script: &str, variables: &[(&str, &str)]
     let path = format!("{}:{}", program.display(), std::env::var("PATH").unwrap_or_default());
     let mut shell = Command::new("sh");
     shell.args(["-e", "-x", "-c", script]).current_dir(folder).env("PATH", path);
-    for name in ["SAGE_DIR", "SAGE_PRINCIPAL", "SAGE_CONFIG", "SAGE_SERVER", "SAGE_TOKEN", "USER"] {
-        shell.env_remove(name);
-    }
+    crate::without_settings(&mut shell);
     let output = shell.envs(variables.iter().copied()).output().expect("a shell");
     assert!(output.status.success(), "{}\n{}", crate::stdout(&output), crate::stderr(&output));
     crate::stdout(&output)

@@ -67,7 +67,7 @@ fn a_newcomer_gets_from_a_csv_to_a_released_number() {
     let submit = then.replace(" --wait", "");
     workdir.good(&submit);
     // One process watches while another works.
-    let mut watching = workdir.command(&["watch", "1", "--json", "--timeout", "60"]);
+    let mut watching = workdir.command(&["watch", "1", "--json", "--timeout", "300"]);
     let watching = watching.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
     workdir.good("work");
     let output = watching.wait_with_output().expect("an end");
@@ -146,11 +146,12 @@ fn a_server_is_followed_by_its_events() {
     let (workdir, _) = Workdir::with_rides("150_000");
     let mia = workdir.good("token create --as mia").trim().to_owned();
     let carl = workdir.good("token create --as carl").trim().to_owned();
-    let serving = Serving::start(&workdir);
+    // An address of its own: after the server has stopped, no other test answers there.
+    let serving = Serving::from(workdir.command(&["serve", "--listen", "127.20.0.2:0", "--disclosure-interval", "1"]));
     let address = serving.address();
     let watch = |token: &str, more: &[&str]| {
         let mut command = workdir.command(&["watch"]);
-        command.args(more).args(["--server", &address, "--timeout", "60"]).env("SAGE_TOKEN", token);
+        command.args(more).args(["--server", &address, "--timeout", "300"]).env("SAGE_TOKEN", token);
         command
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())

@@ -71,12 +71,15 @@ fn world(filter: &str) -> Workdir {
     workdir
 }
 
-/// Checks a cell of a result: the true value is within its limits, and these are no wider than given.
+/// Checks a cell of a result: its limits are no wider than given, and the true value is near them. The limits of a
+/// result are wrong with a probability of 5 %, and by four times their distance with one below 10^-9.
 fn holds(cell: &Value, truth: f64, widest: f64) {
     let number = |key: &str| cell[key].as_f64().unwrap_or_else(|| panic!("{key} in {cell}"));
     let half = number("half_width");
     assert!(half > 0.0 && half <= widest, "the half-width {half} is not within 0 and {widest}: {cell}");
-    assert!(number("low") <= truth && truth <= number("high"), "{truth} is not in {cell}");
+    let (low, high) = (number("low"), number("high"));
+    let margin = 4.0 * (high - low);
+    assert!((low - margin..=high + margin).contains(&truth), "{truth} is not near {cell}");
 }
 
 #[test]
@@ -115,7 +118,10 @@ fn results_are_within_their_half_widths() {
             assert_eq!(line["keys"]["payment"], key);
             holds(&line["values"]["count(*)"], count, 200.0);
         }
-        assert_eq!(lines[2]["values"]["avg(distance)"]["value"], Value::Null, "no row shows: {found}");
+        // Where no row shows, there is no mean, or in one of a thousand results one without information.
+        let mean = &lines[2]["values"]["avg(distance)"];
+        let says_nothing = mean["value"].is_null() || (mean["low"] == 0.0 && mean["high"] == 100.0);
+        assert!(says_nothing, "no row shows: {found}");
         let parts = "SELECT floor(distance / 10) AS tens, count(*) WHERE extract(day from pickup) = 1 GROUP BY tens";
         let found = workdir.json(&format!("query rides '{parts}' --epsilon 2 --all --as mia"));
         assert_eq!(found["lines"].as_array().map(Vec::len), Some(11), "{found}");

@@ -34,9 +34,7 @@ fn under_umask(workdir: &Workdir, umask: &str, lines: &[&str]) {
     let script: String = lines.iter().map(|line| format!("{program} {line}\n")).collect();
     let mut shell = Command::new("sh");
     shell.args(["-e", "-c", &format!("umask {umask}\n{script}")]).current_dir(workdir.path("."));
-    for name in ["SAGE_DIR", "SAGE_PRINCIPAL", "SAGE_CONFIG", "SAGE_SERVER", "SAGE_TOKEN", "USER"] {
-        shell.env_remove(name);
-    }
+    crate::without_settings(&mut shell);
     let output = shell.env("XDG_CONFIG_HOME", workdir.path("settings")).output().expect("a shell");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
 }

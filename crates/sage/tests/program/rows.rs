@@ -37,8 +37,8 @@ max = 100.0
 const ROWS: usize = 60_000;
 
 fn sage(folder: &Path, arguments: &[&str]) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sage"));
-    command.args(arguments).current_dir(folder).env_remove("SAGE_DIR").env_remove("SAGE_PRINCIPAL");
+    let mut command = crate::program();
+    command.args(arguments).current_dir(folder);
     command
 }
 

@@ -106,9 +106,10 @@ fn one_directory_has_one_server_and_a_signal_ends_it_well() {
     let _listening = serving.listen(&mia);
     let ended = std::process::Command::new("kill").arg(serving.child.id().to_string()).status();
     assert!(ended.is_ok_and(|status| status.success()));
-    let began = std::time::Instant::now();
+    let began = Instant::now();
     assert_eq!(serving.child.wait().expect("an end").code(), Some(0));
-    assert!(began.elapsed() < std::time::Duration::from_secs(5), "took {:?}", began.elapsed());
+    // Requests in progress have thirty seconds.
+    assert!(began.elapsed() < Duration::from_secs(28), "took {:?}", began.elapsed());
     workdir.good("runs");
     workdir.good("doctor");
 }
@@ -119,13 +120,10 @@ fn heads_leave_as_time_goes_by() {
     let file = workdir.path("head");
     let mut command = workdir.command(&["serve", "--listen", "127.0.0.1:0", "--heads-every", "1", "--heads"]);
     let mut child = command.arg(&file).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("the program runs");
-    let began = Instant::now();
-    while !file.exists() && began.elapsed() < Duration::from_secs(60) {
-        std::thread::sleep(Duration::from_millis(20));
-    }
+    crate::wait_until("no head is exported while nothing happens", || file.exists());
     child.kill().expect("a child of ours");
     child.wait().expect("a child of ours");
-    let line = std::fs::read_to_string(&file).expect("a head was exported while nothing happened");
+    let line = std::fs::read_to_string(&file).expect("a head");
     assert!(line.starts_with("sage-head-2 ") && line.split(' ').count() == 6, "{line}");
 }
 
@@ -186,7 +184,14 @@ fn invalid_requests_get_problem_details() {
     }
     let pages = "default-src 'self'";
     assert!(serving.get("/livez", "").head.contains(pages));
-    let statuses: BTreeSet<u16> = (0..150).map(|_| serving.with_token("POST", "/v1/runs", &mia, "[x").status).collect();
+    // More than one change a second, sooner or later.
+    drop(serving);
+    let serving = Serving::from(workdir.command(&["serve", "--listen", "127.0.0.1:0", "--most-changes", "1"]));
+    let mut statuses = BTreeSet::new();
+    crate::wait_until("changes are never refused", || {
+        statuses.insert(serving.with_token("POST", "/v1/runs", &mia, "[x").status);
+        statuses.contains(&429)
+    });
     assert_eq!(statuses, BTreeSet::from([422, 429]));
 }
 
@@ -408,11 +413,11 @@ fn a_consumer_learns_neither_counts_of_rows_nor_what_blocks_have_lost() {
         said += &format!("\n{verb} {path}\n{}\n{}", reply.head, reply.body);
     }
     for secret in &secrets {
-        assert!(!said.contains(secret.as_str()), "{secret} is said to a consumer");
+        assert!(!crate::shows(&said, secret), "{secret} is said to a consumer");
     }
     let metrics = serving.get("/metrics", &tokens["olga"]).body;
     assert!(metrics.contains("sage_blocks{stream=\"taxi\",state=\"sealed\"}"), "{metrics}");
-    assert!(!metrics.contains(&stored.to_string()) && !metrics.contains("day="), "{metrics}");
+    assert!(!crate::shows(&metrics, &stored.to_string()) && !metrics.contains("day="), "{metrics}");
 }
 
 #[test]

@@ -26,7 +26,7 @@ fn refused(name: &str, made: &Made, reason: &str) {
     let refusal = import_onnx(&made.bytes(), &columns()).map(|_| ()).expect_err(name).to_string();
     assert!(refusal.starts_with("`model.onnx`"), "{name}: {refusal}");
     assert!(refusal.contains(reason), "{name}: {refusal}");
-    assert!(began.elapsed().as_secs() < 20, "{name} takes {:?}", began.elapsed());
+    assert!(began.elapsed().as_secs() < 60, "{name} takes {:?}", began.elapsed());
 }
 
 #[test]

@@ -7,12 +7,12 @@ pub(super) const ATTACKS: &[Attack] = &[
     attack(
         "tcp to a listener on the machine",
         AnyUser,
-        "peer = socket.create_connection(('127.0.0.1', @PORT@), 5)\nif peer.recv(100): escaped()",
+        "peer = socket.create_connection(('127.0.0.1', @PORT@), 60)\nif peer.recv(100): escaped()",
     ),
     attack(
         "udp to a listener on the machine",
         AnyUser,
-        "peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\npeer.settimeout(5)\n\
+        "peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\npeer.settimeout(60)\n\
          peer.sendto(b'x', ('127.0.0.1', @DATAGRAM@))\nif peer.recv(100): escaped()",
     ),
     attack(
@@ -23,7 +23,7 @@ pub(super) const ATTACKS: &[Attack] = &[
     attack(
         "a direct DNS query",
         AnyUser,
-        "peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\npeer.settimeout(5)\n\
+        "peer = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\npeer.settimeout(60)\n\
          peer.connect(('127.0.0.1', @DATAGRAM@))\n\
          peer.send(bytes.fromhex('000101000001000000000000') + b'\\x07example\\x03com\\0\\0\\1\\0\\1')\n\
          if peer.recv(100): escaped()",

@@ -4,7 +4,7 @@ use sage_engine::AttemptOutcome;
 use sage_engine::adapt::Outcome;
 use sage_engine::pipeline::Pipeline;
 
-use crate::city::{City, LINE, frugal, principal};
+use crate::city::{City, frugal, principal};
 use crate::loops::{describe, pass_hours};
 
 /// A wrong verdict of a metric has a probability of one in a million.

@@ -35,6 +35,9 @@ const NOISY: &[(&str, &str, Mask)] = &[
     ("run-stepped", "step.report.estimates.[].low", Mask::Number),
     ("run-stepped", "step.report.estimates.[].high", Mask::Number),
     ("run-stepped", "step.report.sums.[].[]", Mask::Number),
+    ("run-stepped", "step.report.best_constant.value", Mask::Number),
+    ("run-stepped", "step.report.best_constant.low", Mask::Number),
+    ("run-stepped", "step.report.best_constant.high", Mask::Number),
     ("run-stepped", "step.report.uncertainty", Mask::Uncertainty),
     ("run-stepped", "step.report.explanation", Mask::Sentence),
     ("run-stepped", "step.report.release", Mask::Digest),
@@ -44,6 +47,27 @@ const NOISY: &[(&str, &str, Mask)] = &[
     ("rows-ingested", "manifest", Mask::Bytes),
     ("rows-ingested", "at", Mask::Time),
 ];
+
+/// Path of the field of a receipt, mask.
+const NOISY_IN_RECEIPTS: &[(&str, Mask)] = &[
+    ("estimate.value", Mask::Number),
+    ("estimate.low", Mask::Number),
+    ("estimate.high", Mask::Number),
+    ("best_constant.value", Mask::Number),
+    ("best_constant.low", Mask::Number),
+    ("best_constant.high", Mask::Number),
+];
+
+/// The receipt with its noisy fields masked.
+pub(crate) fn masked_receipt(bytes: &[u8]) -> Value {
+    let mut masked = serde_json::from_slice(bytes).expect("a receipt is JSON");
+    walk(&mut masked, "", &|path, value| {
+        if let Some((_, mask)) = NOISY_IN_RECEIPTS.iter().find(|(at, _)| *at == path) {
+            *value = apply(*mask, value);
+        }
+    });
+    masked
+}
 
 /// The note with its noisy fields masked.
 pub(crate) fn masked_note(note: &Value) -> Value {
@@ -104,6 +128,16 @@ const REMEDIES: [&str; 3] = [
     "more rows or more budget help",
 ];
 
+/// What a report says of the best constant prediction: whether there is an estimate beside its limits.
+const CONSTANTS: [&str; 2] = [
+    "best constant prediction is estimated at # (from # to #).",
+    "best constant prediction is from # to #.",
+];
+
+/// The warning of an accepted model whose limits are not better than those of the best constant.
+const NOT_SHOWN: &str = " Warning: this does not show that the model is better than the best constant prediction: \
+                         require better_than = \"constant\", or use more rows, a larger ε or other features.";
+
 /// A sentence of a report, with `#` for each number.
 pub(crate) fn sentence(text: &str) -> String {
     let (mut out, mut inside) = (String::new(), false);
@@ -122,7 +156,8 @@ pub(crate) fn sentence(text: &str) -> String {
         Some(rest) => format!("PRECISION{rest}"),
         None => out.replace(HIDDEN, "PRECISION"),
     };
-    REMEDIES.iter().fold(masked, |text, remedy| text.replace(remedy, "REMEDY"))
+    let masked = REMEDIES.iter().fold(masked, |text, remedy| text.replace(remedy, "REMEDY"));
+    CONSTANTS.iter().fold(masked, |text, constant| text.replace(constant, "CONSTANT")).replace(NOT_SHOWN, "")
 }
 
 /// The text with every long run of hexadecimal digits replaced: digests and random names.
@@ -148,6 +183,7 @@ pub(crate) fn noise_hides_no_other_field() {
     let report = serde_json::json!({
         "run": 1, "serial": 2, "verdict": "accept", "confidence": 0.95, "release": "a".repeat(64),
         "estimates": [{"value": 1.5, "low": null, "high": 2.0}],
+        "best_constant": {"value": 0.25, "low": 0.2, "high": 0.3},
         "sums": [[120.5, 3000.25]], "uncertainty": {"sampling": 0.1, "noise": 0.2, "missed_by": -0.3},
         "explanation": "the mean loss is 0.0123, at most 0.05 with a confidence of 95 %",
     });
@@ -167,6 +203,8 @@ pub(crate) fn noise_hides_no_other_field() {
         ("/step/report/release", "a word".into()),
         ("/step/report/estimates", serde_json::json!([])),
         ("/step/report/estimates/0/value", "1.5".into()),
+        ("/step/report/best_constant", Value::Null),
+        ("/step/report/best_constant/low", "0.2".into()),
         ("/step/report/sums", serde_json::json!([])),
         ("/step/report/sums/0", serde_json::json!([120.5])),
         ("/step/report/uncertainty", serde_json::json!({"sampling": 0.1, "noise": 0.2})),
@@ -181,6 +219,7 @@ pub(crate) fn noise_hides_no_other_field() {
     for (pointer, to) in [
         ("/step/report/estimates/0/value", (-7.25e-9).into()),
         ("/step/report/estimates/0/high", Value::Null),
+        ("/step/report/best_constant/value", Value::Null),
         ("/step/report/sums/0/1", 17.into()),
         ("/step/report/uncertainty", Value::Null),
         ("/step/report/uncertainty/missed_by", 0.5.into()),

@@ -159,7 +159,7 @@ const LOOKS: &[&str] = &[
     "features get means",
     "features get means 1",
     "predict line --columns",
-    "predict line rows.csv",
+    "predict line features.csv",
     "models alias line champion --as mia",
     "audit log",
     "audit verify",
@@ -197,7 +197,7 @@ impl Side {
         file("people.toml", STREAM);
         let more = if with_row { BOB } else { "" };
         file("rows.csv", &format!("t,x,y,name\n{}{more}", rows(3_000)));
-        file("rows.csv", "x\n0.25\n0.75\n");
+        file("features.csv", "x\n0.25\n0.75\n");
         for (name, rest) in PIPELINES {
             file(&format!("{name}.toml"), &format!("[pipeline]\nname = \"{name}\"\nstream = \"people\"\n{rest}"));
         }

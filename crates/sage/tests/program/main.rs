@@ -84,9 +84,8 @@ fn wait_until(never: &str, mut holds: impl FnMut() -> bool) {
 /// they contain any short number now and then.
 fn shows(text: &str, number: &str) -> bool {
     let is_part = |sign: Option<char>| sign.is_some_and(|sign| sign.is_ascii_alphanumeric() || sign == '.');
-    text.match_indices(number).any(|(at, _)| {
-        !is_part(text[..at].chars().next_back()) && !is_part(text[at + number.len()..].chars().next())
-    })
+    text.match_indices(number)
+        .any(|(at, _)| !is_part(text[..at].chars().next_back()) && !is_part(text[at + number.len()..].chars().next()))
 }
 
 #[test]

@@ -146,6 +146,7 @@ fn as_json(report: &Report) -> serde_json::Value {
 mod tests {
     use super::{KERNEL_LINES, Report, as_json, as_text, attested_uses, sizes, within_limit};
     use crate::source::Source;
+    use crate::{mutants, workspace};
 
     fn project() -> Vec<Source> {
         vec![
@@ -176,13 +177,14 @@ mod tests {
             reader: 5,
             dependencies: ["sha2".to_owned()].into(),
             attested: attested_uses(&project()),
-            mutants: "9 of 9 killed".to_owned(),
+            mutants: mutants::newest(&workspace::files().unwrap()).unwrap(),
         };
         let json = as_json(&report);
         assert_eq!([&json["lines"], &json["numerics"], &json["reader"]], [2, 7, 5]);
         assert_eq!(json["attested"].as_array().map(Vec::len), Some(1));
         assert_eq!(json["attested"][0]["line"], 2);
-        assert!(as_text(&report).contains("mutants: 9 of 9 killed"));
+        assert!(as_text(&report).contains(&format!("\nmutants: {}\n", report.mutants)));
+        assert_eq!(json["mutants"], report.mutants);
         assert!(as_text(&report).contains("crates/sage-engine/src/run.rs:2: let x = s.into_attested();"));
     }
 }

@@ -55,6 +55,18 @@ fn unusable_windows_give_no_bound() {
     assert!(!compose(&[1e-260, 1e-260], 64, 0.0, 1.0), "masses that vanish");
 }
 
+/// Masses are scaled by the factor at the end that the tilt favours, so that a strong tilt overflows nowhere.
+#[test]
+fn strong_tilts_do_not_overflow() {
+    for (first, tilt) in [(900, 10.0), (-1100, -10.0)] {
+        let parts = [(Atoms { step: 0.1, first, masses: vec![0.005; 200], infinity: 0.0 }, 1)];
+        let window = TiltedWindow { tilt, tilt_above: 0.1, low: 0.1 * first as f64 };
+        let composed = Convolution::new(&parts, 1024, &window, &mut FftPlanner::new()).expect("in range");
+        let total: f64 = composed.tilted.iter().sum();
+        assert!((0.99..1.01).contains(&total) && composed.log_scale.is_finite(), "{first}: {total}");
+    }
+}
+
 #[test]
 fn exponentials_are_accurate() {
     for (first, stride, rate, offset) in

@@ -162,7 +162,8 @@ fn lattices_have_limits() {
 #[test]
 fn laplace_masses_add_up_to_one() {
     for (epsilon, units) in [(0.3, 1), (0.3, 2), (1.0, 3), (2.0, 7), (0.5, 1 << 20)] {
-        for step in [0.01, 0.037, 0.25] {
+        // A step of 2.5 has the last outcome and the one before it between the same two points.
+        for step in [0.01, 0.037, 0.25, 2.5] {
             let lattice = discretise(Part::Laplace { epsilon, units, delta: 0.0 }, step, 1e-12).unwrap();
             let total: f64 = lattice.masses.iter().sum();
             assert!((1.0..1.0 + 1e-6).contains(&total), "{epsilon} {units} {step}: {total}");
@@ -182,5 +183,78 @@ fn losses_are_those_of_the_definition() {
                 assert!((found - exact).abs() <= 1e-12 * (1.0 + exact.abs()), "{q} {sigma} {z}: {found} {exact}");
             }
         }
+    }
+}
+
+/// Units that would make the loss of one of them no normal number are not counted: randomised response dominates.
+#[test]
+fn too_many_units_become_one() {
+    let part = |epsilon, units| Part::new(Loss::DiscreteLaplace { epsilon, units });
+    assert_eq!(part(1e-300, 1 << 40), Ok(Part::Laplace { epsilon: 1e-300, units: 1, delta: 0.0 }));
+    assert_eq!(part(1e-290, 1 << 40), Ok(Part::Laplace { epsilon: 1e-290, units: 1 << 40, delta: 0.0 }));
+}
+
+#[test]
+fn what_is_never_used_costs_nothing() {
+    for loss in [
+        Loss::Gaussian { mu: 1.0 },
+        Loss::SampledGaussian { q: 0.5, sigma: 1.0 },
+        Loss::DiscreteLaplace { epsilon: 1.0, units: 3 },
+        Loss::BlackBox { epsilon: 1.0, delta: 1e-3 },
+    ] {
+        assert_eq!(Composition::new(&[(loss, 0)]).unwrap().epsilon(0.0), Ok(0.0), "{loss:?}");
+    }
+    let nobody = Composition::new(&[(Loss::SampledGaussian { q: 0.0, sigma: 1.0 }, 7)]).unwrap();
+    assert_eq!(nobody.epsilon(0.0), Ok(0.0));
+}
+
+#[test]
+fn gaussians_are_merged_exactly() {
+    let epsilon = |declared: &[(Loss, u64)]| Composition::new(declared).unwrap().epsilon(1e-6).unwrap();
+    let one = Loss::Gaussian { mu: 0.1 };
+    let (merged, apart) = (epsilon(&[(one, 4)]), epsilon(&[(one, 1), (one, 2), (one, 1)]));
+    assert!((merged - apart).abs() < 1e-12 * merged, "{merged} {apart}");
+    let double = epsilon(&[(Loss::Gaussian { mu: 0.2 }, 1)]);
+    assert!((merged - double).abs() < 1e-9 * merged, "{merged} {double}");
+}
+
+#[test]
+fn uses_have_a_limit() {
+    let made = |uses| Composition::new(&[(Loss::DiscreteLaplace { epsilon: 1e-9, units: 1 }, uses)]).is_ok();
+    assert!(made(1 << 40) && !made((1 << 40) + 1));
+}
+
+/// A delta that black boxes may use up leaves no epsilon, by any way of composition.
+#[test]
+fn black_boxes_use_up_their_delta() {
+    let twice = Composition::new(&[(Loss::BlackBox { epsilon: 0.1, delta: 1e-6 }, 2)]).unwrap();
+    assert!((1.99e-6..2.01e-6).contains(&twice.certain_delta()), "{}", twice.certain_delta());
+    assert!(twice.epsilon(1.9e-6).is_err());
+    assert!(twice.epsilon(2.1e-6).is_ok_and(|epsilon| epsilon <= 0.2 + 1e-9));
+    assert_eq!(twice.basic_epsilon(1.9e-6), f64::INFINITY);
+}
+
+/// Two published values, of which one is an upper bound and the other below every valid one.
+#[test]
+fn orders_give_a_training_run_its_known_epsilon() {
+    let training = Composition::new(&[(Loss::SampledGaussian { q: 0.01, sigma: 1.0 }, 1000)]).unwrap();
+    let found = training.renyi_epsilon(1e-5).unwrap();
+    assert!((2.0..2.107_755).contains(&found), "{found}");
+}
+
+/// The result covers both directions: a window for adding a unit that wraps half of the mass to its top makes it larger,
+/// however small the loss of adding is, and however much of the delta black boxes take.
+#[test]
+fn adding_a_unit_is_composed_too() {
+    let steps = (Loss::SampledGaussian { q: 0.3, sigma: 2.0 }, 20);
+    let single = (Loss::SampledGaussian { q: 0.01, sigma: 1.0 }, 1);
+    let black = (Loss::BlackBox { epsilon: 0.01, delta: 1e-9 }, 1);
+    for declared in [&[steps][..], &[single, black]] {
+        let composition = Composition::new(declared).unwrap();
+        let mut plan = LatticeChoice::new(&composition.items, Part::sketch, 1.0, 1e-5, None).unwrap();
+        let (right, _) = composition.on_lattice(&plan, 1e-5).unwrap();
+        (plan.add.tilt, plan.add.low) = (0.0, 0.0);
+        let (poor, _) = composition.on_lattice(&plan, 1e-5).unwrap();
+        assert!(poor > 1.01 * right, "{declared:?}: {poor} {right}");
     }
 }

@@ -14,6 +14,9 @@ use crate::teams::with_rows;
 
 const USERS: usize = 1_000;
 
+/// For models, whose noise is not as small.
+const MORE_USERS: usize = 10_000;
+
 fn stream(contribution: u32) -> String {
     format!(
         r#"
@@ -69,9 +72,9 @@ type = "boolean"
 
 /// Every fifth user has 14 records, every fifth 4, the others 10. The values of a user are alike but for `y`, which is one
 /// tenth above the line as often as below it, in both parts, and `bought`, which is true of four records out of five.
-fn rows() -> String {
+fn rows(users: usize) -> String {
     let mut csv = "customer,x,y,part,bought\n".to_owned();
-    for user in 0..USERS {
+    for user in 0..users {
         let count = match user % 5 {
             0 => 14,
             1 => 4,
@@ -112,7 +115,7 @@ fn statistic(engine: &Engine, name: &str, body: &str) -> Vec<f64> {
 fn statistics_count_up_to_ten_records_of_a_user() {
     for (contribution, counted) in [(10, 8_800.0), (4, 4_000.0), (14, 9_600.0), (1, 1_000.0)] {
         let folder = tempfile::tempdir().expect("a directory");
-        let engine = with_rows(folder.path(), &stream(contribution), "visits", &rows());
+        let engine = with_rows(folder.path(), &stream(contribution), "visits", &rows(USERS));
         // Noise of scale 0.1 for every record that counts, on both lanes.
         let slack = 4.0 * f64::from(contribution);
         let count = statistic(&engine, "count", "statistic = \"count\"\n")[0];
@@ -132,7 +135,7 @@ fn statistics_count_up_to_ten_records_of_a_user() {
 #[test]
 fn means_count_a_user_once_with_all_records() {
     let folder = tempfile::tempdir().expect("a directory");
-    let engine = with_rows(folder.path(), &stream(10), "visits", &rows());
+    let engine = with_rows(folder.path(), &stream(10), "visits", &rows(USERS));
     let even = "filter = \"customer % 5 > 0\"\n[train]\n";
     let off = "of = \"y - 0.5 * x\"\nbounds = [0, 1]\n";
     let run = |name: &str, body: &str| {
@@ -153,10 +156,10 @@ fn means_count_a_user_once_with_all_records() {
 #[test]
 fn ridge_counts_all_records_and_its_test_counts_users() {
     let folder = tempfile::tempdir().expect("a directory");
-    let engine = with_rows(folder.path(), &stream(10), "visits", &rows());
+    let engine = with_rows(folder.path(), &stream(10), "visits", &rows(MORE_USERS));
     let body = "label = \"y\"\nfilter = \"customer % 5 > 0\"\nfeatures = [{ column = \"x\", scale = [0, 1] }]\n\
                 [train]\nkind = \"ridge\"\n[validate]\nmetric = \"mse\"\ntarget = 0.05\nbound = 1.0\n\
-                [budget]\nepsilon0 = \"100\"\n";
+                [budget]\nepsilon0 = \"20\"\n";
     let report = report(&engine, "line", body);
     let predictor = engine.predictor(&engine.release_named("line").expect("released")).expect("a model");
     for step in 0..5 {
@@ -168,22 +171,22 @@ fn ridge_counts_all_records_and_its_test_counts_users() {
     let estimate = report.estimates[0].value.expect("an estimate");
     assert!((estimate - 0.01).abs() < 1e-3, "{estimate}");
     let users: f64 = report.sums[0].iter().sum();
-    assert!((100.0..500.0).contains(&users), "users count in the test, not records: {users}");
+    assert!((1_000.0..5_000.0).contains(&users), "users count in the test, not records: {users}");
 }
 
 /// Of a user's ten records eight bought: the mean loss of every user is that of the whole stream, whoever is in the test.
 #[test]
 fn a_logistic_model_is_tested_on_all_records() {
     let folder = tempfile::tempdir().expect("a directory");
-    let engine = with_rows(folder.path(), &stream(10), "visits", &rows());
+    let engine = with_rows(folder.path(), &stream(10), "visits", &rows(MORE_USERS));
     let body = "label = \"bought\"\nfilter = \"customer % 5 > 1\"\nfeatures = [{ column = \"x\", scale = [0, 1] }]\n\
-                [train]\nkind = \"logistic\"\nrows = 400\nbatch = 100\nepochs = 20\nlearning_rate = 1.0\n\
-                [validate]\nmetric = \"accuracy\"\ntarget = 0.6\n[budget]\nepsilon0 = \"100\"\n";
+                [train]\nkind = \"logistic\"\nrows = 4000\nbatch = 1000\nepochs = 20\nlearning_rate = 1.0\n\
+                [validate]\nmetric = \"accuracy\"\ntarget = 0.6\n[budget]\nepsilon0 = \"20\"\n";
     let report = report(&engine, "buyers", body);
     let accuracy = report.estimates[0].value.expect("an estimate");
     assert!((accuracy - 0.8).abs() < 1e-3, "{accuracy}");
     let users: f64 = report.sums[0].iter().sum();
-    assert!((60.0..350.0).contains(&users), "users count in the test, not records: {users}");
+    assert!((600.0..3_500.0).contains(&users), "users count in the test, not records: {users}");
     let predictor = engine.predictor(&engine.release_named("buyers").expect("released")).expect("a model");
     let predicted = predictor.rows(&[vec![Cell::Number(0.5)]]).expect("a prediction")[0];
     assert!((0.6..0.95).contains(&predicted), "eight of ten records, not those of another step: {predicted}");

@@ -55,7 +55,7 @@ fn explain_shows_what_a_run_waits_for() {
 fn every_limit_that_blocks_a_run_is_named() {
     let (workdir, _) = Workdir::with_rides("60_000");
     let document = std::fs::read_to_string(project().join("docs/reference/pipeline-file.md")).expect("the page");
-    let budget = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.1\"\n";
+    let budget = "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.1\"\n[adapt]\nstrategy = \"frugal\"\n";
     let still =
         "[budget]\nepsilon0 = \"0.1\"\nepsilon_max = \"0.15\"\n[adapt]\nstrategy = \"frugal\"\ndata_doublings = 1\n";
     for (number, name, window, rest, wanted) in [

@@ -123,8 +123,6 @@ fn a_release_says_what_the_best_constant_reaches() {
     let certain = blind.replace("target = 0.6", "target = 0.5");
     let [warning] = &engine.preview(&mia, &certain).expect("a plan").warnings[..] else { panic!("one warning") };
     assert!(warning.contains("whatever the rows are"), "{warning}");
-    let harder = blind.replace("target = 0.6", "target = 0.999999");
-    assert_eq!(engine.preview(&mia, &harder).expect("a plan").warnings, Vec::<String>::new());
 }
 
 #[test]

@@ -159,17 +159,17 @@ fn ridge_counts_all_records_and_its_test_counts_users() {
     let engine = with_rows(folder.path(), &stream(10), "visits", &rows(MORE_USERS));
     let body = "label = \"y\"\nfilter = \"customer % 5 > 0\"\nfeatures = [{ column = \"x\", scale = [0, 1] }]\n\
                 [train]\nkind = \"ridge\"\n[validate]\nmetric = \"mse\"\ntarget = 0.05\nbound = 1.0\n\
-                [budget]\nepsilon0 = \"20\"\n";
+                [budget]\nepsilon0 = \"8\"\n";
     let report = report(&engine, "line", body);
     let predictor = engine.predictor(&engine.release_named("line").expect("released")).expect("a model");
     for step in 0..5 {
         let x = f64::from(step) / 4.0;
         let predicted = f64::from(predictor.rows(&[vec![Cell::Number(x)]]).expect("a prediction")[0]);
-        assert!((predicted - 0.2 - 0.5 * x).abs() < 3e-3, "{x}: {predicted}");
+        assert!((predicted - 0.2 - 0.5 * x).abs() < 1e-2, "{x}: {predicted}");
     }
     // Every user's mean loss is that of a tenth.
     let estimate = report.estimates[0].value.expect("an estimate");
-    assert!((estimate - 0.01).abs() < 1e-3, "{estimate}");
+    assert!((estimate - 0.01).abs() < 5e-3, "{estimate}");
     let users: f64 = report.sums[0].iter().sum();
     assert!((1_000.0..5_000.0).contains(&users), "users count in the test, not records: {users}");
 }
@@ -181,10 +181,10 @@ fn a_logistic_model_is_tested_on_all_records() {
     let engine = with_rows(folder.path(), &stream(10), "visits", &rows(MORE_USERS));
     let body = "label = \"bought\"\nfilter = \"customer % 5 > 1\"\nfeatures = [{ column = \"x\", scale = [0, 1] }]\n\
                 [train]\nkind = \"logistic\"\nrows = 4000\nbatch = 1000\nepochs = 20\nlearning_rate = 1.0\n\
-                [validate]\nmetric = \"accuracy\"\ntarget = 0.6\n[budget]\nepsilon0 = \"20\"\n";
+                [validate]\nmetric = \"accuracy\"\ntarget = 0.6\n[budget]\nepsilon0 = \"8\"\n";
     let report = report(&engine, "buyers", body);
     let accuracy = report.estimates[0].value.expect("an estimate");
-    assert!((accuracy - 0.8).abs() < 1e-3, "{accuracy}");
+    assert!((accuracy - 0.8).abs() < 0.02, "{accuracy}");
     let users: f64 = report.sums[0].iter().sum();
     assert!((600.0..3_500.0).contains(&users), "users count in the test, not records: {users}");
     let predictor = engine.predictor(&engine.release_named("buyers").expect("released")).expect("a model");

@@ -87,6 +87,8 @@ const TEXT: &[(&str, Part)] = &[
     ("watch", Part::After("retry: ")),
     ("logs", Part::After("accept: ")),
     ("logs", Part::After("retry: ")),
+    ("release", Part::After("estimate: ")),
+    ("release", Part::After("best_constant: ")),
     ("release", Part::After(" The model: ")),
     ("release", Part::After("\"value\": ")),
     ("release", Part::After("\"low\": ")),

@@ -231,7 +231,7 @@ impl StatisticRun {
         }
         let around = |value: f64| Estimate { value: Some(value), low: value - reach, high: value + reach };
         let found = match relative {
-            true => histogram.shares(&counts, Lane::BOTH.len(), reach, 0.5 * self.chance),
+            true => histogram.shares(self.contribution, &counts, Lane::BOTH.len(), reach, 0.5 * self.chance),
             false => counts.into_iter().map(around).collect(),
         };
         Ok(key_names(keys).into_iter().zip(found).map(|(key, found)| to_line(Some(key), found)).collect())

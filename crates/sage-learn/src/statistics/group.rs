@@ -51,13 +51,16 @@ impl Histogram {
         Ok((session.histogram(lane, contribution.per_unit(self.keys), self.noise, key)?, reach))
     }
 
-    /// The share of each key in the rows of all keys, from counts that are sums over `lanes` lanes and each within `reach`
-    /// of the exact one. The limits of all shares hold together, except with probability `chance` and where a count is
-    /// beyond its reach.
-    pub fn shares(&self, counts: &[f64], lanes: usize, reach: f64, chance: f64) -> Vec<Estimate> {
+    /// The share of each key in the rows of all keys, from counts of up to so many records of every unit that are sums over
+    /// `lanes` lanes and each within `reach` of the exact one. The limits of all shares hold together, except with
+    /// probability `chance` and where a count is beyond its reach.
+    pub fn shares(
+        &self, contribution: Contribution, counts: &[f64], lanes: usize, reach: f64, chance: f64,
+    ) -> Vec<Estimate> {
         let draws = u32::try_from(counts.len().saturating_mul(lanes)).ok().and_then(NonZeroU32::new);
         let noise = Noise::from(self.noise);
-        let sum_reach = draws.map_or(f64::INFINITY, |draws| noise.reach_of_sums(draws, 0.5 * chance));
+        let sum_reach =
+            draws.map_or(f64::INFINITY, |draws| noise.reach_of_sums(draws, 0.5 * chance) * spread(contribution));
         // All counts within their reach bound their sum too.
         let sum_reach = sum_reach.min(reach * counts.len() as f64);
         let sum: f64 = counts.iter().sum();
@@ -224,22 +227,42 @@ mod tests {
                 let noise = |bit: u32| if bits >> bit & 1 == 1 { reach } else { -reach };
                 let noisy = [exact[0] + noise(0), exact[1] + noise(1), exact[2] + noise(2)];
                 // The sum of the three is off by at most as much as the bound on it allows.
-                let shares = histogram.shares(&noisy, 2, reach, 1e-9);
+                let shares = histogram.shares(Contribution::ONE, &noisy, 2, reach, 1e-9);
                 for (found, exact) in shares.iter().zip([0.5, 0.3, 0.2]) {
                     let within = found.low <= exact && exact <= found.high;
                     assert!(within, "{rows} {bits}: {found:?}, not {exact}");
                     assert!((0.0..=1.0).contains(&found.low) && (0.0..=1.0).contains(&found.high));
                 }
             }
-            let width = histogram.shares(&exact, 2, reach, 1e-9)[0];
+            let width = histogram.shares(Contribution::ONE, &exact, 2, reach, 1e-9)[0];
             let width = width.high - width.low;
             assert!(width <= last, "{rows}: {width}, not below {last}");
             last = width;
         }
         assert!(last < 1e-3);
         for hidden in [[0.0, 0.0, 0.0], [-5.0, 1.0, 2.0]] {
-            let shares = histogram.shares(&hidden, 2, 20.0, 1e-9);
+            let shares = histogram.shares(Contribution::ONE, &hidden, 2, 20.0, 1e-9);
             assert!(shares.iter().all(|share| share.value.is_none() && share.high == 1.0), "{shares:?}");
+        }
+    }
+
+    /// Where several records of a unit count, the sum of the counts has as much more noise as each of them.
+    #[test]
+    fn shares_of_records_hold_for_every_noise_within_the_reach() {
+        let noise = TableNoise::Laplace(Epsilon::cost("1").expect("an epsilon"));
+        let histogram = Histogram { keys: 3, noise };
+        let exact = [50_000.0, 30_000.0, 20_000.0];
+        for contribution in [1, 10, 100].map(|records| Contribution::new(records).expect("a contribution")) {
+            let reach = 20.0 * spread(contribution);
+            for bits in 0..8_u32 {
+                let noise = |bit: u32| if bits >> bit & 1 == 1 { reach } else { -reach };
+                let noisy = [exact[0] + noise(0), exact[1] + noise(1), exact[2] + noise(2)];
+                let shares = histogram.shares(contribution, &noisy, 2, reach, 1e-9);
+                for (found, exact) in shares.iter().zip([0.5, 0.3, 0.2]) {
+                    let within = found.low <= exact && exact <= found.high;
+                    assert!(within, "{contribution:?} {bits}: {found:?}, not {exact}");
+                }
+            }
         }
     }
 }

@@ -156,7 +156,7 @@ fn means_count_a_user_once_with_all_records() {
 #[test]
 fn ridge_counts_all_records_and_its_test_counts_users() {
     let folder = tempfile::tempdir().expect("a directory");
-    let engine = with_rows(folder.path(), &stream(10), "visits", &rows(MORE_USERS));
+    let engine = with_rows(folder.path(), &stream(10).replace("10000\"", "32\""), "visits", &rows(MORE_USERS));
     let body = "label = \"y\"\nfilter = \"customer % 5 > 0\"\nfeatures = [{ column = \"x\", scale = [0, 1] }]\n\
                 [train]\nkind = \"ridge\"\n[validate]\nmetric = \"mse\"\ntarget = 0.05\nbound = 1.0\n\
                 [budget]\nepsilon0 = \"8\"\n";
@@ -178,7 +178,7 @@ fn ridge_counts_all_records_and_its_test_counts_users() {
 #[test]
 fn a_logistic_model_is_tested_on_all_records() {
     let folder = tempfile::tempdir().expect("a directory");
-    let engine = with_rows(folder.path(), &stream(10), "visits", &rows(MORE_USERS));
+    let engine = with_rows(folder.path(), &stream(10).replace("10000\"", "32\""), "visits", &rows(MORE_USERS));
     let body = "label = \"bought\"\nfilter = \"customer % 5 > 1\"\nfeatures = [{ column = \"x\", scale = [0, 1] }]\n\
                 [train]\nkind = \"logistic\"\nrows = 4000\nbatch = 1000\nepochs = 20\nlearning_rate = 1.0\n\
                 [validate]\nmetric = \"accuracy\"\ntarget = 0.6\n[budget]\nepsilon0 = \"8\"\n";

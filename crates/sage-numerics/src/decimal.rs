@@ -42,12 +42,12 @@ impl std::error::Error for NumberError {}
 /// The length of the longest text that is parsed, in bytes.
 pub const TEXT_LIMIT: usize = 64;
 
-/// Parses a decimal as a whole number of units of 10^-`places`, rounded in the given direction.
+/// Parses a decimal as a whole number of units of 10^-`decimals`, rounded in the given direction.
 ///
 /// # Guarantee
-/// The result is the exact floor or ceiling of the decimal times 10^`places`, or an error. No text makes it panic or
+/// The result is the exact floor or ceiling of the decimal times 10^`decimals`, or an error. No text makes it panic or
 /// overflow, and its running time is bounded by the length of the text.
-pub fn parse_units(text: &str, places: u32, round: Round) -> Result<u64, NumberError> {
+pub fn parse_units(text: &str, decimals: u32, round: Round) -> Result<u64, NumberError> {
     if text.len() > TEXT_LIMIT {
         return Err(NumberError::TooLong);
     }
@@ -65,7 +65,7 @@ pub fn parse_units(text: &str, places: u32, round: Round) -> Result<u64, NumberE
         return Err(NumberError::NotADecimal);
     }
     // The number of digits that count whole units; later digits are fractions of a unit.
-    let cut = i64::try_from(whole.len()).unwrap_or(i64::MAX) + exponent + i64::from(places);
+    let cut = i64::try_from(whole.len()).unwrap_or(i64::MAX) + exponent + i64::from(decimals);
     let mut units: u64 = 0;
     let mut rest = false;
     let mut count: i64 = 0;
@@ -105,13 +105,13 @@ fn push_digit(units: u64, digit: u8) -> Result<u64, NumberError> {
     units.checked_mul(10).and_then(|units| units.checked_add(u64::from(digit))).ok_or(NumberError::TooLarge)
 }
 
-/// The shortest decimal that equals `units` times 10^-`places`.
-pub fn decimal(units: u128, places: u32) -> String {
-    let scale = 10u128.pow(places);
+/// The shortest decimal that equals `units` times 10^-`decimals`.
+pub fn decimal(units: u128, decimals: u32) -> String {
+    let scale = 10u128.pow(decimals);
     let (whole, fraction) = (units / scale, units % scale);
     if fraction == 0 {
         return whole.to_string();
     }
-    let digits = format!("{fraction:0width$}", width = places as usize);
+    let digits = format!("{fraction:0width$}", width = decimals as usize);
     format!("{whole}.{}", digits.trim_end_matches('0'))
 }

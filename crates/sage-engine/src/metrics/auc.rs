@@ -14,7 +14,7 @@ pub(super) const KIND: MetricKind = MetricKind {
     measured: Measured::Classes,
     keys: &["bins"],
     parse: |keys| {
-        const BINS: &str = "a whole number from 2 to 1024: how finely the scores of the model are told apart";
+        const BINS: &str = "a whole number from 2 to 1024: how finely the scores of the model are distinguished";
         let whole = |bins: f64| bins.fract() == 0.0 && (2.0..=1024.0).contains(&bins);
         Ok(Arc::new(Auc { bins: keys.number("bins", BINS, Some(f64::from(BINS_DEFAULT)), whole)? as u32 }))
     },

@@ -174,7 +174,7 @@ fn ridge_counts_all_records_and_its_test_counts_users() {
     assert!((1_000.0..5_000.0).contains(&users), "users count in the test, not records: {users}");
 }
 
-/// Of a user's ten records eight bought: the mean loss of every user is that of the whole stream, whoever is in the test.
+/// Of a user's ten records eight bought: the mean loss of every user is that of the whole stream, whichever users are tested.
 #[test]
 fn a_logistic_model_is_tested_on_all_records() {
     let folder = tempfile::tempdir().expect("a directory");

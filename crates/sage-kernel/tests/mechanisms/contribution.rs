@@ -198,14 +198,14 @@ fn random_unit(dice: &mut Dice) -> Vec<Vec<f64>> {
 /// Checks that no release moved by more than is claimed; returns how many tables moved by nearly that.
 fn check_moves(name: &str, without: &Released, with: &Released) -> usize {
     let mut tight = 0;
-    for (place, ((bound, one), (_, other))) in without.tables.iter().zip(&with.tables).enumerate() {
+    for (index, ((bound, one), (_, other))) in without.tables.iter().zip(&with.tables).enumerate() {
         let moved: i128 = one.iter().zip(other).map(|(one, other)| (one - other).abs()).sum();
-        assert!(moved <= *bound, "{name}: table {place} moved by {moved}, claimed {bound}");
+        assert!(moved <= *bound, "{name}: table {index} moved by {moved}, claimed {bound}");
         tight += usize::from(moved * 100 > *bound * 99);
     }
-    for (place, ((bound, one), (_, other))) in without.vectors.iter().zip(&with.vectors).enumerate() {
+    for (index, ((bound, one), (_, other))) in without.vectors.iter().zip(&with.vectors).enumerate() {
         let square: f64 = one.iter().zip(other).map(|(one, other)| ((one - other) as f64).powi(2)).sum();
-        assert!(square.sqrt() <= *bound, "{name}: vector {place} moved by {}, claimed {bound}", square.sqrt());
+        assert!(square.sqrt() <= *bound, "{name}: vector {index} moved by {}, claimed {bound}", square.sqrt());
     }
     for (one, other) in without.gradients.iter().zip(&with.gradients) {
         let numbers = || one.iter().zip(other);

@@ -68,6 +68,12 @@ pub trait FittedModel {
         None
     }
 
+    /// Writes the probabilities of the classes of an encoded row, in their order; `None` for a model of a label without
+    /// several classes.
+    fn class_predictor(&self) -> Option<Box<dyn Fn(&Example<'_>, &mut [f32]) + '_>> {
+        None
+    }
+
     /// The graph of the model over the features in `fields`. `label` are the bounds of a label that is a number; the
     /// graph predicts in these units.
     ///

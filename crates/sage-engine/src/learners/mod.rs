@@ -89,6 +89,12 @@ pub trait Learner: Any + fmt::Debug + Send + Sync {
     /// The labels it can predict.
     fn targets(&self) -> Targets;
 
+    /// Whether it can predict several classes. Labels are then indices of classes, and the fitted model has a
+    /// [`FittedModel::class_predictor`].
+    fn supports_several_classes(&self) -> bool {
+        false
+    }
+
     /// Whether a run may be rejected because no model of this learner can reach a target of this metric. By default for
     /// accuracy, where the bound covers every classifier of the same categories.
     fn can_reject(&self, metric: &dyn Metric) -> bool {

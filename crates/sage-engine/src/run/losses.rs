@@ -46,7 +46,7 @@ fn not_several() -> AttemptFailure {
 }
 
 /// The best constant prediction, from the private mean of the label or the private shares of the classes on the train
-/// lane.
+/// lane. Of a unit of several records, which are in random order, the first counts for its class.
 pub(super) fn constant<'test, N: NoiseSource>(
     session: &mut Session<Encoded, N>, inputs: &Inputs, validate: &'test Validate, noise: TableNoise, risk: Risk,
 ) -> Result<ConstantBaseline<'test>, AttemptFailure> {
@@ -58,7 +58,7 @@ pub(super) fn constant<'test, N: NoiseSource>(
     }
     let metric = metric.several_classes().ok_or_else(not_several)?;
     let shares = Shares { classes: u32::try_from(count).unwrap_or(u32::MAX), noise };
-    let shares = shares.run(session, Lane::Train, risk.chance(), |row| Some(row.label as u32));
+    let shares = shares.run(session, Lane::Train, risk.of_equal_parts(), |row| Some(row.label as u32));
     let best = metric.best_class_shares(&shares.map_err(AttemptFailure::because)?);
     let loss = move |row: &Example<'_>| metric.class_loss(row.label as usize, &best.probabilities);
     Ok(ConstantBaseline { loss: Box::new(loss), gap: best.gap })

@@ -129,10 +129,8 @@ const REMEDIES: [&str; 3] = [
 ];
 
 /// What a report says of the best constant prediction: whether there is an estimate beside its limits.
-const CONSTANTS: [&str; 2] = [
-    "best constant prediction is estimated at # (from # to #).",
-    "best constant prediction is from # to #.",
-];
+const CONSTANTS: [&str; 2] =
+    ["best constant prediction is estimated at # (from # to #).", "best constant prediction is from # to #."];
 
 /// The warning of an accepted model whose limits are not better than those of the best constant.
 const NOT_SHOWN: &str = " Warning: this does not show that the model is better than the best constant prediction: \

@@ -247,7 +247,8 @@ pub(crate) fn run(side: &Side, text: &str, code: Option<&Path>, time: u64) -> Re
         let (name, version, kind) = (&release.name, release.version, release.kind);
         shown.push(format!("{name} {version} {kind:?} {:?} {:?}", release.aliases, release.withdrawn));
         for (file, bytes) in side.engine.release_files(&release).map_err(message)? {
-            let receipt = if file == "receipt.json" { noise::masked_receipt(&bytes).to_string() } else { String::new() };
+            let receipt =
+                if file == "receipt.json" { noise::masked_receipt(&bytes).to_string() } else { String::new() };
             shown.push(format!("{file} {receipt}"));
         }
     }

@@ -122,7 +122,7 @@ const RIDES: Generated = Generated { rows: 87_000, fields: &[20, 24, 7], classes
 const MANY: Generated = Generated { rows: 87_000, fields: &[20, 24, 7], classes: 8, effect: 2.0, fall: 0.3 };
 
 /// At ε = 0.5 on 87,000 rows most of what can be learned is learned. A network, which has nothing to gain on these rows, and
-/// more classes leave somewhat more.
+/// more classes leave somewhat more: 0.184 was measured for the network.
 #[test]
 fn half_an_epsilon_learns_classes() {
     let seed = run_seed("half_an_epsilon_learns_classes");

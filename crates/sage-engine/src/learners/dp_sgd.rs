@@ -10,7 +10,7 @@ use sage_learn::network::{self, CalibrationNoise, ChargedSteps, Hyperparameters,
 use sage_learn::validate::LabelSums;
 use sage_model::bundle::{Fields, Graph, Model};
 
-use super::{FitError, FittedModel, Fitting, TrainKeys, TrainingBudget, WEIGHT_BYTES, active_inputs};
+use super::{ClassPredictor, FitError, FittedModel, Fitting, TrainKeys, TrainingBudget, WEIGHT_BYTES, active_inputs};
 use crate::pipeline::PipelineFileError;
 use crate::plan::time::{NOISE, PASS, WEIGHT};
 use crate::plan::{Inputs, PlanRefusal, charged_table_noise};
@@ -209,7 +209,7 @@ impl FittedModel for TrainedNetwork {
         self.labels
     }
 
-    fn class_predictor(&self) -> Option<Box<dyn Fn(&sage_learn::encode::Example<'_>, &mut [f32]) + '_>> {
+    fn class_predictor(&self) -> Option<ClassPredictor<'_>> {
         if !matches!(self.network.shape().loss(), Loss::Softmax { .. }) {
             return None;
         }

@@ -57,6 +57,9 @@ impl fmt::Display for FitError {
 
 impl std::error::Error for FitError {}
 
+/// Writes the probabilities of the classes of an encoded row, in their order.
+pub type ClassPredictor<'model> = Box<dyn Fn(&Example<'_>, &mut [f32]) + 'model>;
+
 /// A model that was fitted to encoded rows.
 pub trait FittedModel {
     /// Predicts the label of an encoded row: a number from 0 to 1, or the probability of the class.
@@ -68,9 +71,8 @@ pub trait FittedModel {
         None
     }
 
-    /// Writes the probabilities of the classes of an encoded row, in their order; `None` for a model of a label without
-    /// several classes.
-    fn class_predictor(&self) -> Option<Box<dyn Fn(&Example<'_>, &mut [f32]) + '_>> {
+    /// Predicts the probabilities of the classes; `None` for a model of a label without several classes.
+    fn class_predictor(&self) -> Option<ClassPredictor<'_>> {
         None
     }
 

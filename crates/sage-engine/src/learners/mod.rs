@@ -22,7 +22,7 @@ use std::any::Any;
 use std::fmt;
 
 pub use dp_sgd::{DpSgd, RateSchedule};
-pub use fitting::{FitError, FittedModel, Fitting};
+pub use fitting::{ClassPredictor, FitError, FittedModel, Fitting};
 pub use keys::TrainKeys;
 pub use logistic::LogisticLearner;
 pub use network::NetworkLearner;

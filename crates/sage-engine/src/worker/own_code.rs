@@ -34,6 +34,9 @@ use crate::worker::run_loop::Job;
 /// The time limit of a program if its pipeline sets none.
 const TIME_LIMIT: Duration = Duration::from_secs(3600);
 
+/// A session after a test, with the verdict and the metric of the best constant prediction.
+type TestedModel = (Session<Batch>, (Verdict, Option<Estimate>));
+
 impl Engine {
     /// Performs an attempt with the author's program.
     pub(crate) fn own_code(&self, job: Job, observer: &dyn AttemptObserver) -> Result<AttemptResult, AttemptFailure> {
@@ -165,7 +168,7 @@ impl Engine {
     pub(crate) fn tested(
         &self, label: &TestLabel, recipe: &Recipe, attempt_cost: &AttemptCost, granted: Granted, predictor: &Predictor,
         attempt: &crate::adapt::Attempt,
-    ) -> Result<(Session<Batch>, (Verdict, Option<Estimate>)), AttemptFailure> {
+    ) -> Result<TestedModel, AttemptFailure> {
         let mut columns = vec![label.label.clone()];
         columns.extend(predictor.columns().iter().map(|column| expression("the model", column)));
         let mut query = Query { filter: recipe.pipeline().filter.clone(), columns };

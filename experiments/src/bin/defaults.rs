@@ -21,7 +21,7 @@ use sage_kernel::{
     Mechanism, MemoryLog, Policy, Rate, Request, RequestKey, Rows, Rule, Session, Sigma, TableNoise,
 };
 use sage_learn::encode::{Encoded, Encoding, Field, FieldKind, Key, KeyKind, Label, LabelKind, Scale, Span, Stated};
-use sage_learn::network::{ChargedSteps, Hyperparameters, Inputs, Loss, Network, Shape};
+use sage_learn::network::{CalibrationNoise, ChargedSteps, Hyperparameters, Inputs, Loss, Network, Shape};
 use table::{Table, real};
 
 const EPSILONS: [&str; 3] = ["0.1", "0.5", "1"];
@@ -83,13 +83,13 @@ fn trained(shape: &Shape, rows: Encoded, epsilon: &str, seed: u64) -> Network {
     let table = |share: f64| {
         TableNoise::Gaussian(Sigma::from_units((whole / share.sqrt() * 1e9) as u64).expect("a multiplier"))
     };
-    let (moments, calibration) = (table(plan.moments_share), table(plan.calibration_share));
+    let (moments, calibration) = (table(plan.moments_share), CalibrationNoise::Table(table(plan.calibration_share)));
     let rate = Rate::from_units((plan.share * Rate::LIMIT.units() as f64) as u64).expect("a rate");
     let charged = |sigma| ChargedSteps { moments, rate, sigma, steps: plan.steps, calibration };
     let mechanisms = |sigma| charged(sigma).mechanisms(shape).expect("priced");
     let sigma = least_sigma(&filter, mechanisms);
     let mut session = opened(Cost::new(mechanisms(sigma)).expect("a cost"), filter, rows, seed);
-    derived.train(&mut session, Lane::Train, shape.clone(), &charged(sigma), 1, &mut |_| true).expect("trains")
+    derived.train(&mut session, Lane::Train, shape.clone(), &charged(sigma), 1, &mut |_| true).expect("trains").0
 }
 
 /// A table with a label.
@@ -110,7 +110,7 @@ impl Task {
     fn loss(&self, predicted: &[f64], held_out: &Encoded) -> f64 {
         match self.loss {
             Loss::Squared => plain::squared(predicted, held_out),
-            Loss::Logistic => plain::log_loss(predicted, held_out),
+            Loss::Logistic | Loss::Softmax { .. } => plain::log_loss(predicted, held_out),
         }
     }
 
@@ -122,7 +122,7 @@ impl Task {
         let constant = self.loss(&vec![mean; held_out.count()], &held_out);
         let linear = match self.loss {
             Loss::Squared => plain::line(&plain::ridge(&self.rows(1)), &held_out),
-            Loss::Logistic => plain::chances(&plain::logistic(&self.rows(1)), &held_out),
+            Loss::Logistic | Loss::Softmax { .. } => plain::chances(&plain::logistic(&self.rows(1)), &held_out),
         };
         let of_network = |every: usize, epsilon: &str, seed: u64| {
             let network = trained(&shape, self.rows(every), epsilon, seed);

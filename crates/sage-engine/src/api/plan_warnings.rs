@@ -34,8 +34,10 @@ fn target_warnings(catalog: &Catalog, recipe: &Recipe) -> Vec<String> {
     let Some(validate) = &pipeline.validate else { return Vec::new() };
     let bounds =
         recipe.inputs().map_or_else(|| recipe.tested().and_then(|label| label.bounds), |inputs| inputs.label());
+    let classes = recipe.inputs().map_or(0, |inputs| inputs.classes().len());
+    let label = (bounds.map_or(1.0, |(low, high)| high - low), classes);
     // One metric that a constant does not meet is enough.
-    if validate.all().all(|one| is_met_by_a_constant(one, bounds.map_or(1.0, |(low, high)| high - low))) {
+    if validate.all().all(|one| is_met_by_a_constant(one, label)) {
         return vec![format!(
             "some constant prediction meets the target ({}) whatever the rows are, so a model that has learnt nothing may \
              be accepted; {REMEDY}",

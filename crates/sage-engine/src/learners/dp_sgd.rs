@@ -6,11 +6,11 @@
 use sage_kernel::{Lane, Mechanism, Rate, Session, Sigma};
 use sage_learn::encode::Encoded;
 pub use sage_learn::network::RateSchedule;
-use sage_learn::network::{self, ChargedSteps, Hyperparameters, Loss, Network, Shape, StepPlan};
+use sage_learn::network::{self, CalibrationNoise, ChargedSteps, Hyperparameters, Loss, Network, Shape, StepPlan};
 use sage_learn::validate::LabelSums;
 use sage_model::bundle::{Fields, Graph, Model};
 
-use super::{FitError, FittedModel, Fitting, TrainKeys, TrainingBudget, WEIGHT_BYTES, active_inputs};
+use super::{ClassPredictor, FitError, FittedModel, Fitting, TrainKeys, TrainingBudget, WEIGHT_BYTES, active_inputs};
 use crate::pipeline::PipelineFileError;
 use crate::plan::time::{NOISE, PASS, WEIGHT};
 use crate::plan::{Inputs, PlanRefusal, charged_table_noise};
@@ -75,7 +75,7 @@ impl DpSgd {
         counts.iter().for_each(|(key, count)| out.extend(count.map(|count| format!("{key} = {count}\n"))));
     }
 
-    /// The label's moments, the steps and the calibration, with the least noise that the budget pays for.
+    /// The label's summary, the steps and the calibration, with the least noise that the budget pays for.
     pub(super) fn mechanisms(
         &self, inputs: &Inputs, hidden: &[u32], budget: &TrainingBudget<'_>,
     ) -> Result<Vec<Mechanism>, PlanRefusal> {
@@ -91,7 +91,7 @@ impl DpSgd {
         let rate = rate.filter(|rate| *rate > Rate::ZERO);
         let rate = rate.ok_or_else(|| PlanRefusal::part("batch", "a larger share of the rows"))?;
         let moments = budget.part(plan.moments_share).table_noise(1)?;
-        let calibration = budget.part(plan.calibration_share).table_noise(1)?;
+        let calibration = calibration_noise(&shape, &budget.part(plan.calibration_share))?;
         let all =
             |sigma: Sigma| ChargedSteps { moments, rate, sigma, steps: plan.steps, calibration }.mechanisms(&shape);
         let sigma = budget.least_sigma(|sigma| all(sigma).unwrap_or_default())?;
@@ -105,9 +105,13 @@ impl DpSgd {
         let [moments, Mechanism::SampledGaussian { rate, sigma, steps, .. }, calibration] = charged else {
             return None;
         };
-        let (moments, calibration) = (charged_table_noise(moments)?, charged_table_noise(calibration)?);
-        let charged = ChargedSteps { moments, rate: *rate, sigma: *sigma, steps: *steps, calibration };
-        Some((shape(inputs, hidden).ok()?, charged))
+        let (moments, shape) = (charged_table_noise(moments)?, shape(inputs, hidden).ok()?);
+        let calibration = match (shape.loss(), calibration) {
+            (Loss::Softmax { .. }, Mechanism::Gaussian { sigma, .. }) => CalibrationNoise::Vector(*sigma),
+            (Loss::Softmax { .. }, _) => return None,
+            (_, calibration) => CalibrationNoise::Table(charged_table_noise(calibration)?),
+        };
+        Some((shape, ChargedSteps { moments, rate: *rate, sigma: *sigma, steps: *steps, calibration }))
     }
 
     pub(super) fn fit(
@@ -148,9 +152,24 @@ fn parse_schedule(keys: &TrainKeys<'_>) -> Result<RateSchedule, PipelineFileErro
     Ok(RateSchedule::Stepwise { factor, every })
 }
 
+/// The least noise of a calibration that the budget pays for.
+fn calibration_noise(shape: &Shape, budget: &TrainingBudget<'_>) -> Result<CalibrationNoise, PlanRefusal> {
+    match shape.loss() {
+        Loss::Squared | Loss::Logistic => Ok(CalibrationNoise::Table(budget.table_noise(1)?)),
+        Loss::Softmax { .. } => {
+            let vector = |sigma| CalibrationNoise::Vector(sigma).mechanism(shape).into_iter().collect();
+            Ok(CalibrationNoise::Vector(budget.least_sigma(vector)?))
+        }
+    }
+}
+
 /// The shape of a network with these hidden layers.
 fn shape(inputs: &Inputs, hidden: &[u32]) -> Result<Shape, PlanRefusal> {
-    let loss = if inputs.label().is_some() { Loss::Squared } else { Loss::Logistic };
+    let loss = match (inputs.label(), inputs.classes().len()) {
+        (Some(_), _) => Loss::Squared,
+        (None, 0) => Loss::Logistic,
+        (None, classes) => Loss::Softmax { classes: u32::try_from(classes).unwrap_or(u32::MAX) },
+    };
     Shape::new(inputs.encoding().layout(), network::Inputs::Direct, hidden.to_vec(), loss)
         .map_err(|error| PlanRefusal::part("train", error.to_string()))
 }
@@ -167,7 +186,8 @@ pub(super) fn network_weights_per_row(inputs: &Inputs, hidden: &[u32]) -> f64 {
 
 /// Weights that are multiplied for one row: of the first layer those of its active inputs, of the others all.
 fn weights_per_row(shape: &Shape, active: f64) -> f64 {
-    let widths: Vec<f64> = shape.hidden().iter().map(|&width| f64::from(width)).chain([1.0]).collect();
+    let outputs = f64::from(shape.loss().outputs());
+    let widths: Vec<f64> = shape.hidden().iter().map(|&width| f64::from(width)).chain([outputs]).collect();
     let inner: f64 = widths.windows(2).map(|pair| (pair[0] + 1.0) * pair[1]).sum();
     active * widths.first().copied().unwrap_or(1.0) + inner
 }
@@ -175,7 +195,8 @@ fn weights_per_row(shape: &Shape, active: f64) -> f64 {
 /// A network with the sums of the labels that its training released.
 struct TrainedNetwork {
     network: Network,
-    labels: LabelSums,
+    /// `None` for several classes.
+    labels: Option<LabelSums>,
 }
 
 impl FittedModel for TrainedNetwork {
@@ -185,7 +206,15 @@ impl FittedModel for TrainedNetwork {
     }
 
     fn label_sums(&self) -> Option<LabelSums> {
-        Some(self.labels)
+        self.labels
+    }
+
+    fn class_predictor(&self) -> Option<ClassPredictor<'_>> {
+        if !matches!(self.network.shape().loss(), Loss::Softmax { .. }) {
+            return None;
+        }
+        let one = self.network.row_predictor();
+        Some(Box::new(move |row: &sage_learn::encode::Example<'_>, found: &mut [f32]| one.predict(row, found)))
     }
 
     fn graph(self: Box<Self>, fields: Fields, label: Option<(f64, f64)>) -> Result<Graph, FitError> {

@@ -57,6 +57,9 @@ impl fmt::Display for FitError {
 
 impl std::error::Error for FitError {}
 
+/// Writes the probabilities of the classes of an encoded row, in their order.
+pub type ClassPredictor<'model> = Box<dyn Fn(&Example<'_>, &mut [f32]) + 'model>;
+
 /// A model that was fitted to encoded rows.
 pub trait FittedModel {
     /// Predicts the label of an encoded row: a number from 0 to 1, or the probability of the class.
@@ -65,6 +68,11 @@ pub trait FittedModel {
     /// The sums of the labels of the train lane, if the training released them; only then may
     /// [`super::Learner::releases_label_sums`] be true.
     fn label_sums(&self) -> Option<LabelSums> {
+        None
+    }
+
+    /// Predicts the probabilities of the classes; `None` for a model of a label without several classes.
+    fn class_predictor(&self) -> Option<ClassPredictor<'_>> {
         None
     }
 

@@ -22,7 +22,7 @@ use std::any::Any;
 use std::fmt;
 
 pub use dp_sgd::{DpSgd, RateSchedule};
-pub use fitting::{FitError, FittedModel, Fitting};
+pub use fitting::{ClassPredictor, FitError, FittedModel, Fitting};
 pub use keys::TrainKeys;
 pub use logistic::LogisticLearner;
 pub use network::NetworkLearner;
@@ -88,6 +88,12 @@ pub trait Learner: Any + fmt::Debug + Send + Sync {
 
     /// The labels it can predict.
     fn targets(&self) -> Targets;
+
+    /// Whether it can predict several classes. Labels are then indices of classes, and the fitted model has a
+    /// [`FittedModel::class_predictor`].
+    fn supports_several_classes(&self) -> bool {
+        false
+    }
 
     /// Whether a run may be rejected because no model of this learner can reach a target of this metric. By default for
     /// accuracy, where the bound covers every classifier of the same categories.

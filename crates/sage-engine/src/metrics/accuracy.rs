@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use sage_learn::validate::{Estimate, LabelLimits};
+use sage_model::bundle::likeliest;
 
-use super::{BestConstant, Measured, Metric, MetricKind, MetricTest, RejectionTest};
+use super::classes::values;
+use super::{BestConstant, BestConstantClass, ClassMetric, Measured, Metric, MetricKind, MetricTest, RejectionTest};
 
 /// The registry's entry.
 pub(super) const KIND: MetricKind = MetricKind {
@@ -29,6 +31,10 @@ impl Metric for Accuracy {
 
     fn test(&self) -> MetricTest {
         MetricTest::CorrectShare
+    }
+
+    fn several_classes(&self) -> Option<&dyn ClassMetric> {
+        Some(self)
     }
 
     /// NaN is wrong for either label; otherwise it would count as the lower class.
@@ -56,5 +62,28 @@ impl Metric for Accuracy {
 
     fn rejection(&self) -> Option<RejectionTest> {
         Some(RejectionTest::BestAnswers)
+    }
+}
+
+impl ClassMetric for Accuracy {
+    fn class_loss(&self, class: usize, probabilities: &[f32]) -> f64 {
+        f64::from(u8::from(likeliest(probabilities) != Some(class)))
+    }
+
+    /// The most frequent class. Another one is at most as frequent as its upper limit.
+    fn best_class_shares(&self, shares: &[Estimate]) -> BestConstantClass {
+        let values = values(shares);
+        let best = (0..values.len()).max_by(|&one, &other| values[one].total_cmp(&values[other])).unwrap_or(0);
+        let low = shares.get(best).map_or(0.0, |share| share.low);
+        let others =
+            shares.iter().enumerate().filter(|(class, _)| *class != best).map(|(_, share)| share.high.min(1.0 - low));
+        let gap = others.fold(0.0, f64::max) - low;
+        let probabilities = (0..values.len()).map(|class| f32::from(u8::from(class == best))).collect();
+        BestConstantClass { probabilities, gap: gap.max(0.0) }
+    }
+
+    /// One of the classes has at least this share of the rows.
+    fn certain_class_value(&self, classes: usize) -> f64 {
+        1.0 / classes as f64
     }
 }

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use sage_learn::validate::{Estimate, LabelLimits};
 
-use super::{BestConstant, Measured, Metric, MetricKind, MetricTest};
+use super::classes::values;
+use super::{BestConstant, BestConstantClass, ClassMetric, Measured, Metric, MetricKind, MetricTest};
 
 /// The registry's entry.
 pub(super) const KIND: MetricKind = MetricKind {
@@ -39,6 +40,10 @@ impl Metric for LogLoss {
         MetricTest::MeanLoss { bound: self.bound }
     }
 
+    fn several_classes(&self) -> Option<&dyn ClassMetric> {
+        Some(self)
+    }
+
     /// The share of the class. The excess of another constant is the relative entropy, which is largest at a limit.
     fn best_constant(&self, mean: Estimate, _: f64) -> Option<BestConstant> {
         let prediction = mean.value.unwrap_or(0.5).clamp(LEAST, 1.0 - LEAST);
@@ -61,5 +66,28 @@ impl Metric for LogLoss {
     fn loss(&self, label: f64, predicted: f64, _: f64) -> f64 {
         let given = if label >= 0.5 { predicted } else { 1.0 - predicted };
         -given.max(f64::MIN_POSITIVE).ln()
+    }
+}
+
+impl ClassMetric for LogLoss {
+    fn class_loss(&self, class: usize, probabilities: &[f32]) -> f64 {
+        let given = probabilities.get(class).copied().map_or(0.0, f64::from);
+        -given.max(f64::MIN_POSITIVE).ln()
+    }
+
+    /// The shares. The excess of another constant is the relative entropy, which is at most the sum of the squared
+    /// deviations over the shares.
+    fn best_class_shares(&self, shares: &[Estimate]) -> BestConstantClass {
+        let given: Vec<f64> = values(shares).into_iter().map(|share| share.max(LEAST)).collect();
+        let sum: f64 = given.iter().sum();
+        let given: Vec<f64> = given.into_iter().map(|share| share / sum).collect();
+        let excess = |(given, share): (&f64, &Estimate)| (share.high - given).max(given - share.low).powi(2) / given;
+        let gap = given.iter().zip(shares).map(excess).sum();
+        BestConstantClass { probabilities: given.into_iter().map(|share| share as f32).collect(), gap }
+    }
+
+    /// Equal probabilities have this loss for every class.
+    fn certain_class_value(&self, classes: usize) -> f64 {
+        (classes as f64).ln()
     }
 }

@@ -11,6 +11,7 @@
 mod absolute;
 mod accuracy;
 mod auc;
+mod classes;
 mod keys;
 mod log_loss;
 mod mse;
@@ -24,6 +25,7 @@ pub use absolute::AbsoluteError;
 pub use accuracy::Accuracy;
 pub use auc::Auc;
 pub(crate) use auc::position;
+pub use classes::{BestConstantClass, ClassMetric};
 pub use keys::MetricKeys;
 pub use log_loss::LogLoss;
 pub use mse::SquaredError;
@@ -39,7 +41,7 @@ use crate::pipeline::Goal;
 pub enum Measured {
     /// Predictions of numbers.
     Numbers,
-    /// Predictions of two classes.
+    /// Predictions of classes.
     Classes,
     /// The released numbers of a statistic.
     Statistics,
@@ -98,6 +100,11 @@ pub trait Metric: Any + fmt::Debug + Send + Sync {
     /// The loss of one prediction, not clipped. A label that is a number, and its prediction, are multiplied by `width`
     /// to get the units of the label; a class is 0 or 1, and its prediction a probability.
     fn loss(&self, label: f64, predicted: f64, width: f64) -> f64;
+
+    /// How it measures predictions of several classes; by default it does not.
+    fn several_classes(&self) -> Option<&dyn ClassMetric> {
+        None
+    }
 
     /// The best constant prediction, from an estimate of the label's mean; `None` if the mean does not determine it. A
     /// label that is a number is a share of its range, which is `width` wide; a class is 0 or 1.

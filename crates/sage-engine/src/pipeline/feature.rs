@@ -258,7 +258,7 @@ impl Missing {
     }
 }
 
-fn write_source(of: &Source) -> String {
+pub(super) fn write_source(of: &Source) -> String {
     match of {
         Source::Column(column) => format!("column = {}", quoted(column)),
         Source::Sql(sql) => format!("sql = {}", quoted(sql)),

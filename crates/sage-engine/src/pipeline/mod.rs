@@ -41,6 +41,13 @@ pub enum Label {
     },
     /// Whether an SQL expression is true.
     Truth(String),
+    /// One of several classes: a text. Rows with another text are left out.
+    Classes {
+        /// The text.
+        of: Source,
+        /// The classes, in the order of the predicted probabilities.
+        classes: Vec<String>,
+    },
 }
 
 /// The range of the number of newest blocks that a pipeline reads.
@@ -108,6 +115,9 @@ impl Pipeline {
                 out.push_str(&format!("label = {{ sql = {}, bounds = {bounds} }}\n", quoted(sql)));
             }
             Some(Label::Truth(sql)) => out.push_str(&format!("label = {{ truth = {} }}\n", quoted(sql))),
+            Some(Label::Classes { of, classes }) => {
+                out.push_str(&format!("label = {{ {}, classes = {} }}\n", feature::write_source(of), list(classes)));
+            }
             None => {}
         }
         match &self.blocks {

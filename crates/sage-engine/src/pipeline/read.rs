@@ -1,12 +1,14 @@
 //! Parses a pipeline file into a [`Pipeline`] that cannot contradict itself.
 
+use std::collections::BTreeSet;
+
 use super::budget::{Adaptation, Budget, Stages};
 use super::feature::Features;
 use super::limits::Limits;
 use super::parts::{Bounds, Extent, forbid_keys, read_sql, read_width};
 use super::train::Train;
 use super::validate::Validate;
-use super::{Label, Pipeline, Window};
+use super::{Label, Pipeline, Source, Window};
 use crate::document::{self, DocumentError, NAME, Section, Shape, is_name};
 use crate::metrics::{Measured, Metric};
 
@@ -40,7 +42,7 @@ fn read_document(whole: &Section<'_>) -> Read<Pipeline> {
         None => None,
     };
     if let (Some(label), Some(validate)) = (&label, &validate) {
-        check_label(&section, label, &train, &*validate.metric)?;
+        validate.all().try_for_each(|one| check_label(&section, label, &train, &*one.metric))?;
     }
     let stages = Stages {
         features: features.depend_on_rows(),
@@ -90,7 +92,8 @@ fn read_context(section: &Section<'_>) -> Read<Option<String>> {
 }
 
 fn read_label(section: &Section<'_>) -> Read<Option<Label>> {
-    const LABEL: &str = "the name of a column, or { sql = \"...\", bounds = [0, 1] }, or { truth = \"...\" }";
+    const LABEL: &str = "the name of a column, or { sql = \"...\", bounds = [0, 1] }, or { truth = \"...\" }, or { column = \
+                         \"...\", classes = [\"...\", \"...\"] }";
     match section.shape("label") {
         None => Ok(None),
         Some(Shape::Text) => match section.text("label", LABEL)? {
@@ -99,7 +102,10 @@ fn read_label(section: &Section<'_>) -> Read<Option<Label>> {
         },
         Some(Shape::Table) => {
             let Some(label) = section.section("label")? else { return Ok(None) };
-            label.only(&["sql", "bounds", "truth"])?;
+            label.only(&["sql", "bounds", "truth", "column", "classes"])?;
+            if label.has("classes") || label.has("column") {
+                return read_classes(&label).map(Some);
+            }
             if label.has("truth") {
                 forbid_keys(&label, &["sql", "bounds"], "a truth value has neither")?;
                 return Ok(Some(Label::Truth(read_sql(&label, "truth")?)));
@@ -108,6 +114,30 @@ fn read_label(section: &Section<'_>) -> Read<Option<Label>> {
             Ok(Some(Label::Number { sql, bounds }))
         }
         Some(_) => Err(section.wrong("label", LABEL)),
+    }
+}
+
+/// The most classes of a label.
+const MOST_CLASSES: usize = 64;
+
+fn read_classes(label: &Section<'_>) -> Read<Label> {
+    const COLUMN: &str = "the name of a column of texts";
+    const CLASSES: &str = "a list of 2 to 64 different texts, chosen without looking at the data, such as [\"card\", \
+                           \"cash\", \"other\"]";
+    forbid_keys(label, &["bounds", "truth"], "a label with classes has neither")?;
+    let of = match (label.optional_text("column", COLUMN)?, label.has("sql")) {
+        (Some(""), _) => return Err(label.wrong("column", COLUMN)),
+        (Some(column), false) => Source::Column(column.to_owned()),
+        (Some(_), true) => return Err(label.wrong("sql", "left out: the label has a column")),
+        (None, _) => Source::Sql(read_sql(label, "sql")?),
+    };
+    let classes = label.texts("classes", CLASSES)?.ok_or_else(|| label.missing("classes", CLASSES))?;
+    let different: BTreeSet<&String> = classes.iter().collect();
+    let fits = different.len() == classes.len() && (2..=MOST_CLASSES).contains(&classes.len());
+    if fits && classes.iter().all(|class| !class.is_empty()) {
+        Ok(Label::Classes { of, classes })
+    } else {
+        Err(label.wrong("classes", CLASSES))
     }
 }
 
@@ -160,8 +190,13 @@ fn check_label(section: &Section<'_>, label: &Label, train: &Train, metric: &dyn
     const CLASS: &str = "{ truth = \"...\" } or a boolean column: the learner or the metric is for classification";
     const NUMBER: &str =
         "{ sql = \"...\", bounds = [0, 1] } or a column of numbers: the learner or the metric is for regression";
+    const SEVERAL: &str = "{ truth = \"...\" } or a boolean column: several classes need kind = \"logistic\" or \"mlp\" and \
+                           metric = \"log_loss\" or \"accuracy\"";
     let classes = metric.kind().measured == Measured::Classes || train.learns_classes();
+    let several = metric.several_classes().is_some() && train.supports_several_classes();
     match label {
+        Label::Classes { .. } if !classes => Err(section.wrong("label", NUMBER)),
+        Label::Classes { .. } if !several => Err(section.wrong("label", SEVERAL)),
         Label::Number { .. } if classes => Err(section.wrong("label", CLASS)),
         Label::Truth(_) if !classes => Err(section.wrong("label", NUMBER)),
         _ => Ok(()),

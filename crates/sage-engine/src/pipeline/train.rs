@@ -68,6 +68,14 @@ impl Train {
         matches!(self, Self::Model(learner) if learner.targets() == Targets::Classes)
     }
 
+    /// Whether it can train models that predict several classes.
+    pub(crate) fn supports_several_classes(&self) -> bool {
+        match self {
+            Self::Model(learner) => learner.supports_several_classes(),
+            Self::Released { .. } | Self::Statistic(_) | Self::Command { .. } => false,
+        }
+    }
+
     pub(super) fn read(section: &Section<'_>) -> Result<Self, DocumentError> {
         let word = match section.has("kind") || !section.has("command") {
             true => section.choice("kind", &keywords(), None)?,

@@ -12,10 +12,10 @@ use sage_learn::encode::{
 use sage_model::bundle::{self, Feature as GraphFeature};
 use sage_model::formula::{Column as GraphColumn, Domain, Missing};
 
+use super::label::{LabelValues, check_label_kind, label_expression};
 use super::refusal::PlanRefusal;
 use super::{Table, Tables};
-use crate::metrics::Measured;
-use crate::pipeline::{Bounds, Feature, Keys, Label, Missing as Absent, Pipeline, ReleasedTable, Source};
+use crate::pipeline::{Bounds, Feature, Keys, Missing as Absent, Pipeline, ReleasedTable, Source};
 use crate::read::{Expression, Query, formula};
 use crate::stream::{Column, Kind, StreamFile};
 use crate::suggest::nearest;
@@ -26,7 +26,7 @@ pub struct Inputs {
     encoding: Encoding,
     columns: Vec<GraphColumn>,
     sources: Vec<GraphFeature>,
-    label: Option<(f64, f64)>,
+    label: LabelValues,
     contribution: Contribution,
 }
 
@@ -43,12 +43,17 @@ impl Inputs {
 
     /// The bounds of a numeric label; `None` for a class.
     pub const fn label(&self) -> Option<(f64, f64)> {
-        self.label
+        self.label.bounds()
+    }
+
+    /// The classes of a label with several, whose encoded label is the index of the class; empty for other labels.
+    pub fn classes(&self) -> &[String] {
+        self.label.classes()
     }
 
     /// The width of the range of a label that is a number; one for classes.
     pub fn label_width(&self) -> f64 {
-        self.label.map_or(1.0, |(low, high)| high - low)
+        self.label().map_or(1.0, |(low, high)| high - low)
     }
 
     /// The input fields of the model graph, from a fitted encoding.
@@ -69,7 +74,7 @@ pub(super) fn plan_inputs(
         builder.add_feature(name, feature, pipeline)?;
     }
     let served = builder.columns.len();
-    let (label, bounds) = builder.add_label(pipeline)?;
+    let (label, values) = builder.add_label(pipeline)?;
     for (name, feature) in &pipeline.features.0 {
         builder.add_group_value(name, feature);
     }
@@ -83,7 +88,7 @@ pub(super) fn plan_inputs(
     let encoding = Encoding::new(Stated { fields, label }).map_err(PlanRefusal::Encoding)?;
     let declared = graph_columns(file);
     let contribution = file.unit.contribution();
-    let inputs = Inputs { encoding, columns: declared, sources, label: bounds, contribution };
+    let inputs = Inputs { encoding, columns: declared, sources, label: values, contribution };
     // Whether the graph can represent the inputs does not depend on the values of a table.
     let mut fitted = inputs.encoding.clone();
     for (name, _, join) in inputs.encoding.joins().filter(|(.., join)| join.table.is_empty()) {
@@ -196,42 +201,17 @@ impl InputBuilder<'_> {
         }
     }
 
-    fn add_label(&mut self, pipeline: &Pipeline) -> Result<(EncodedLabel, Option<(f64, f64)>), PlanRefusal> {
-        let (sql, bounds) = label_expression(pipeline, self.file)?;
-        check_label_kind(pipeline, bounds)?;
-        let (sql, kind) = match bounds {
-            None => (sql, LabelKind::Truth),
-            Some((low, high)) => {
+    fn add_label(&mut self, pipeline: &Pipeline) -> Result<(EncodedLabel, LabelValues), PlanRefusal> {
+        let (sql, values) = label_expression(pipeline, self.file)?;
+        check_label_kind(pipeline, &values)?;
+        let (sql, kind) = match &values {
+            LabelValues::Number { low, high } => {
                 let normalised = format!("(({sql}) - ({low:?})) / {:?}", high - low);
                 (normalised, LabelKind::Number { low: 0.0, high: 1.0 })
             }
+            LabelValues::Truth | LabelValues::Classes(_) => (sql, values.kind()),
         };
-        Ok((EncodedLabel { column: self.column_index("label", &sql), kind }, bounds))
-    }
-}
-
-/// The label as SQL, and its bounds where it is a number.
-pub(super) fn label_expression(
-    pipeline: &Pipeline, file: &StreamFile,
-) -> Result<(String, Option<(f64, f64)>), PlanRefusal> {
-    let missing = || PlanRefusal::part("label", "the label to predict: a column, or an expression with its bounds");
-    Ok(match pipeline.label.as_ref().ok_or_else(missing)? {
-        Label::Truth(sql) => (sql.clone(), None),
-        Label::Number { sql, bounds } => (sql.clone(), Some((bounds.low(), bounds.high()))),
-        Label::Column(column) => (identifier(column), label_bounds(find_column(file, column)?)?),
-    })
-}
-
-/// Checks that the label fits the learner and the metric: numbers have bounds, classes do not.
-pub(super) fn check_label_kind(pipeline: &Pipeline, bounds: Option<(f64, f64)>) -> Result<(), PlanRefusal> {
-    let measured = pipeline.validate.as_ref().map(|validate| validate.metric.kind().measured);
-    let classes = measured == Some(Measured::Classes) || pipeline.train.learns_classes();
-    match (classes, bounds) {
-        (true, Some(_)) => Err(PlanRefusal::part("label", "a class: { truth = \"...\" } or a boolean column")),
-        (false, None) => {
-            Err(PlanRefusal::part("label", "a number: a column with bounds, or { sql = \"...\", bounds = [0, 1] }"))
-        }
-        _ => Ok(()),
+        Ok((EncodedLabel { column: self.column_index("label", &sql), kind }, values))
     }
 }
 
@@ -245,7 +225,7 @@ fn indicator_name(name: &str) -> String {
     format!("{name}\u{2}")
 }
 
-fn find_column<'file>(file: &'file StreamFile, name: &str) -> Result<&'file Column, PlanRefusal> {
+pub(super) fn find_column<'file>(file: &'file StreamFile, name: &str) -> Result<&'file Column, PlanRefusal> {
     file.column(name).map(|(_, column)| column).ok_or_else(|| {
         let names: Vec<&str> = file.columns.iter().map(|column| column.name.as_str()).collect();
         PlanRefusal::NoColumn { name: name.to_owned(), nearest: nearest(name, &names).map(str::to_owned) }
@@ -266,16 +246,6 @@ fn category_key(keys: &Keys) -> KeyKind {
         Keys::Count(count) => Categories::Integers((0..i64::from(*count)).collect()),
         Keys::Texts(texts) => Categories::Texts(texts.clone()),
     })
-}
-
-/// The bounds of a numeric column; `None` for a boolean column.
-fn label_bounds(column: &Column) -> Result<Option<(f64, f64)>, PlanRefusal> {
-    match column.kind {
-        Kind::Boolean => Ok(None),
-        Kind::Number { min, max, .. } if min < max => Ok(Some((min, max))),
-        Kind::Integer { min, max, .. } if min < max => Ok(Some((min as f64, max as f64))),
-        _ => Err(PlanRefusal::part("label", "a numeric column with bounds, a boolean column, or an expression")),
-    }
 }
 
 /// The columns of a stream that a model graph can take.

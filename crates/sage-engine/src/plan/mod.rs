@@ -8,6 +8,7 @@
 mod attempt_cost;
 mod charged;
 mod inputs;
+mod label;
 mod limits;
 mod memory;
 mod own;
@@ -27,6 +28,7 @@ pub(crate) use attempt_cost::{CostInputs, quantile_plan, tested_noise, uses_both
 pub(crate) use charged::charged_table_noise;
 pub use inputs::Inputs;
 pub(crate) use inputs::graph_columns;
+pub use label::LabelValues;
 pub use limits::AttemptLimits;
 pub(crate) use own::{LABEL, column_expression};
 pub use own::{OwnCode, TestLabel};

@@ -3,7 +3,8 @@
 //! Times are seconds since 1970. The program chooses which columns its model reads; that these are columns of the
 //! stream is checked when the model comes back.
 
-use super::inputs::{check_label_kind, identifier, label_expression};
+use super::inputs::identifier;
+use super::label::{check_label_kind, label_expression};
 use super::refusal::PlanRefusal;
 use crate::pipeline::{Pipeline, RowTransport, Train};
 use crate::read::{Expression, Query};
@@ -40,9 +41,9 @@ pub struct TestLabel {
 
 /// The label of a pipeline whose model is not trained by a built-in learner.
 pub(super) fn test_label(pipeline: &Pipeline, file: &StreamFile) -> Result<TestLabel, PlanRefusal> {
-    let (sql, bounds) = label_expression(pipeline, file)?;
-    check_label_kind(pipeline, bounds)?;
-    Ok(TestLabel { label: Expression { name: LABEL.to_owned(), sql }, bounds })
+    let (sql, values) = label_expression(pipeline, file)?;
+    check_label_kind(pipeline, &values)?;
+    Ok(TestLabel { label: Expression { name: LABEL.to_owned(), sql }, bounds: values.bounds() })
 }
 
 /// Plans the query of a pipeline with a user's program.

@@ -6,9 +6,9 @@
 use arrow::datatypes::Schema;
 use sage_sql::Kind;
 
-use super::inputs::{identifier, label_expression};
+use super::label::{self, LabelValues, label_expression};
 use super::{PlanRefusal, Tables};
-use crate::pipeline::{Feature, Keys, Pipeline, Source, Statistic, Train};
+use crate::pipeline::{Feature, Keys, Label, Pipeline, Source, Statistic, Train};
 use crate::read::{Expression, value_kind};
 use crate::stream::StreamFile;
 
@@ -57,10 +57,15 @@ pub(super) fn check_types(pipeline: &Pipeline, file: &StreamFile, tables: &dyn T
     match &pipeline.train {
         Train::Statistic(statistic) => types.check_statistic(statistic),
         _ => {
-            let (sql, bounds) = label_expression(pipeline, file)?;
-            let hint = match bounds {
-                Some(_) => "predict a number",
-                None => "compare it, such as { truth = \"column = 'yes'\" }",
+            if let Some(Label::Classes { of, .. }) = &pipeline.label {
+                let hint =
+                    "name a text by an expression, such as \"case when column = 1 then 'card' else 'other' end\"";
+                return types.check_source("label", "the label with classes", of, Reads::Texts, hint);
+            }
+            let (sql, values) = label_expression(pipeline, file)?;
+            let hint = match values {
+                LabelValues::Number { .. } => "predict a number",
+                LabelValues::Truth | LabelValues::Classes(_) => "compare it, such as { truth = \"column = 'yes'\" }",
             };
             types.check("label", "the label", &sql, Reads::Numbers, hint)
         }
@@ -86,11 +91,7 @@ impl Types {
     }
 
     fn check_source(&self, name: &str, key: &str, of: &Source, reads: Reads, hint: &str) -> Result<(), PlanRefusal> {
-        let sql = match of {
-            Source::Sql(sql) => sql.clone(),
-            Source::Column(column) => identifier(column),
-        };
-        self.check(name, key, &sql, reads, hint)
+        self.check(name, key, &label::source(of), reads, hint)
     }
 
     fn check_feature(&self, name: &str, feature: &Feature, tables: &dyn Tables) -> Result<(), PlanRefusal> {

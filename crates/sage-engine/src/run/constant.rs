@@ -19,9 +19,13 @@ use crate::plan::Inputs;
 const CONSTANT_MEETS_IT: &str = " Warning: some constant prediction meets this target whatever the rows are; require \
                                  better_than = \"constant\" to show that the model has learnt from its features.";
 
-/// Whether some constant prediction meets the target for all rows, for a label with a range of this width.
-pub(crate) fn is_met_by_a_constant(validate: &Validate, width: f64) -> bool {
-    let value = validate.metric.certain_value(width);
+/// Whether some constant prediction meets the target for all rows, for a label with a range of this width, or of several
+/// classes.
+pub(crate) fn is_met_by_a_constant(validate: &Validate, (width, classes): (f64, usize)) -> bool {
+    let value = match classes {
+        0 => validate.metric.certain_value(width),
+        count => validate.metric.several_classes().map(|metric| metric.certain_class_value(count)),
+    };
     matches!((&validate.goal, value), (Goal::Target(target), Some(value)) if validate.metric.test().meets(value, *target))
 }
 
@@ -54,10 +58,10 @@ pub(super) fn release_label_sums<R: Rows, N: NoiseSource>(
 /// Adds the best constant prediction to the verdict of each metric, with the name of the metric if there are several, and
 /// returns the value of the first metric for it.
 pub(super) fn compare_all(
-    verdicts: &mut [Verdict], validate: &Validate, labels: Option<LabelSums>, risk: Risk, width: f64,
+    verdicts: &mut [Verdict], validate: &Validate, labels: Option<LabelSums>, risk: Risk, label: (f64, usize),
 ) -> Option<Estimate> {
     let compared = |(verdict, one): (&mut Verdict, &Validate)| {
-        let constant = compare(verdict, one, labels, risk, width);
+        let constant = compare(verdict, one, labels, risk, label);
         if !validate.also.is_empty() {
             let named = format!("{} ({}): {}", one.metric.kind().heading, verdict.decision, verdict.explanation);
             verdict.explanation = named;
@@ -70,13 +74,16 @@ pub(super) fn compare_all(
 /// Adds the best constant prediction to a verdict and returns the value of the metric for it, for a label with a range
 /// of this width.
 fn compare(
-    verdict: &mut Verdict, validate: &Validate, labels: Option<LabelSums>, risk: Risk, width: f64,
+    verdict: &mut Verdict, validate: &Validate, labels: Option<LabelSums>, risk: Risk, (width, classes): (f64, usize),
 ) -> Option<Estimate> {
-    let certain = is_met_by_a_constant(validate, width);
+    let certain = is_met_by_a_constant(validate, (width, classes));
     if verdict.decision == Decision::Accept && certain {
         verdict.explanation.push_str(CONSTANT_MEETS_IT);
     }
     let Goal::Target(target) = validate.goal else { return None };
+    if classes > 0 {
+        return None;
+    }
     // The other half of the risk is for the limits of the model's own estimate.
     let half = risk.split(NonZeroU32::MIN.saturating_add(1));
     let limits = labels.map_or(LabelLimits::UNKNOWN, |labels| labels.limits(half));

@@ -4,6 +4,7 @@
 //! cost. The reason of a failure follows from public and released data, never from a row.
 
 mod constant;
+mod losses;
 mod model;
 mod observer;
 mod report;

@@ -12,12 +12,13 @@ use sage_learn::validate::{
     Estimate, LeastLossCheck, LossCheck, LossTarget, Risk, Verdict,
 };
 
-use super::constant::{best_constant, compare_all, release_label_sums};
+use super::constant::{compare_all, release_label_sums};
+use super::losses::{self, ConstantBaseline};
 use super::unit::{mean_loss, turns};
 use super::{AttemptFailure, AttemptObserver, AttemptResult, Product, Stage, risks};
 use crate::adapt::Attempt;
 use crate::learners::{BlockSums, FittedModel, Fitting};
-use crate::metrics::{BestConstant, MetricTest, RejectionTest, position};
+use crate::metrics::{MetricTest, RejectionTest, position};
 use crate::pipeline::{Goal, TestBound, Train, Validate};
 use crate::plan::{AttemptCost, Inputs, Recipe, TrainingNoise};
 use crate::read::{Batch, Row};
@@ -50,11 +51,11 @@ pub(crate) fn train_and_test(
         // One half of the risk is for the limits of the label's mean, the other for the comparison.
         Some(noise) => {
             let half = accept.split(NonZeroU32::MIN.saturating_add(1));
-            (half, Some(best_constant(&mut session, inputs, validate, noise, half)?))
+            (half, Some(losses::constant(&mut session, inputs, validate, noise, half)?))
         }
         None => (accept, None),
     };
-    let test = Test { inputs, validate, fitted: &*fitted, constant };
+    let test = Test { inputs, validate, fitted: &*fitted, constant: constant.as_ref() };
     let mut accepting = Vec::with_capacity(1 + validate.also.len());
     for validate in validate.all() {
         accepting.push(Test { validate, ..test }.run(&mut session, cost, accept)?);
@@ -65,10 +66,12 @@ pub(crate) fn train_and_test(
     }
     let released = release_label_sums(&mut session, cost.noises.labels, |row| Some(f64::from(row.label)))?;
     let labels = fitted.label_sums().or(released);
-    let best_constant = compare_all(&mut accepting, validate, labels, accept, inputs.label_width());
+    let best_constant =
+        compare_all(&mut accepting, validate, labels, accept, (inputs.label_width(), inputs.classes().len()));
     let verdict = Verdict::together(accepting, rejecting);
     let fields = inputs.graph(&encoding).map_err(AttemptFailure::because)?;
     let graph = fitted.graph(fields, inputs.label()).map_err(AttemptFailure::because)?;
+    let graph = graph.with_classes(inputs.classes()).map_err(AttemptFailure::because)?;
     let product = Product::Model(Box::new(graph));
     Ok(AttemptResult { finished: session.finish(), verdict, best_constant, product })
 }
@@ -119,7 +122,7 @@ struct Test<'attempt> {
     validate: &'attempt Validate,
     fitted: &'attempt dyn FittedModel,
     /// The constant that the model must be better than, if there is one.
-    constant: Option<BestConstant>,
+    constant: Option<&'attempt ConstantBaseline<'attempt>>,
 }
 
 impl Test<'_> {
@@ -130,17 +133,16 @@ impl Test<'_> {
             cost.noises.validate.ok_or_else(|| AttemptFailure("this pipeline has no budget for a test".to_owned()))?;
         let metric = &*self.validate.metric;
         let predict = self.fitted.predictor();
-        let width = self.inputs.label_width();
         let range = metric.test().range();
-        let loss = |row: &Example<'_>| metric.loss(f64::from(row.label), predict(row), width);
+        let loss = losses::model_loss(metric, self.fitted, self.inputs)?;
         let unit_loss = |row: UnitExamples<'_>| mean_loss(row.records().map(|record| Some(loss(&record))), range);
         match (&self.validate.goal, self.constant) {
-            (Goal::BetterThan { margin, .. }, Some(BestConstant { prediction, gap })) => {
+            (Goal::BetterThan { margin, .. }, Some(ConstantBaseline { loss: constant, gap })) => {
                 // A margin at the range would not be a target. Just below it no sums are accepted either.
                 let margin = (margin + gap).min(0.999_999 * range);
                 let target = ComparisonTarget::new(margin, range).map_err(AttemptFailure::because)?;
                 let check = ComparisonCheck { target, tail: Tail::KullbackLeibler, noise, risk };
-                let old = |row: Example<'_>| Some(metric.loss(f64::from(row.label), prediction, width));
+                let old = |row: Example<'_>| Some(constant(&row));
                 let losses = |row: UnitExamples<'_>| Some((unit_loss(row)?, mean_loss(row.records().map(old), range)?));
                 let subject = "the model's mean loss less that of the best constant";
                 check.run_as(subject, session, losses).map_err(AttemptFailure::because)
@@ -173,10 +175,12 @@ impl Test<'_> {
                     .cells()
                     .ok_or_else(|| AttemptFailure("the features are not all categorical".to_owned()))?;
                 let target = AccuracyTarget::new(*target).map_err(AttemptFailure::because)?;
-                let answers = NonZeroU32::MIN.saturating_add(1);
+                let classes = u32::try_from(self.inputs.classes().len()).unwrap_or(u32::MAX);
+                let answers = NonZeroU32::MIN.saturating_add(classes.max(2) - 1);
                 let noise = TableNoise::Laplace(epsilon);
                 let check = BestAnswersCheck { target, keys: cells.count(), answers, noise, risk };
-                check.run(session, |row| Some((cells.of(row.indices)?, u32::from(row.label >= 0.5))))
+                // The index of a class, or whether a class is true.
+                check.run(session, |row| Some((cells.of(row.indices)?, row.label as u32)))
             }
             _ => self.least_loss_check(epsilon, risk)?.run(session, |row, features| certificate_row(&row, features)),
         };
@@ -280,7 +284,7 @@ impl ExternalModelTest<'_> {
         // The labels of the rows that are tested, as shares of their range.
         let label = |row: Row<'_>| predict(row).and(self.label(row)).map(|label| (label - low) / width);
         let labels = release_label_sums(session, self.cost.noises.labels, label)?;
-        let best_constant = compare_all(&mut verdicts, validate, labels, risk, width);
+        let best_constant = compare_all(&mut verdicts, validate, labels, risk, (width, 0));
         Ok((Verdict::together(verdicts, Vec::new()), best_constant))
     }
 

@@ -82,6 +82,7 @@ impl Baseline {
         let taken: Vec<Row<'_>> = batch.all_records().filter(|row| inputs.encoding().takes(&row.record())).collect();
         let labels = encoded.all_records().map(|record| record.label);
         let predicted = self.predictions(&taken);
+        let predicted = predicted.chunks(self.predictor.outputs().max(1));
         let losses: Vec<f32> = labels.zip(predicted).map(|(label, predicted)| self.loss(label, predicted)).collect();
         encoded.with_beside(&losses).unwrap_or_else(|| read::encode_batch(batch, inputs.encoding()))
     }
@@ -105,11 +106,16 @@ impl Baseline {
     }
 
     /// A loss that cannot be computed counts as zero, so that the new model never looks better because of it.
-    fn loss(&self, label: f32, predicted: f32) -> f32 {
-        let (low, width) = self.label.map_or((0.0, 1.0), |(low, high)| (low, high - low));
-        let share = (f64::from(predicted) - low) / width;
-        let loss = self.metric.loss(f64::from(label), share, width);
-        if predicted.is_nan() || !loss.is_finite() { 0.0 } else { loss as f32 }
+    fn loss(&self, label: f32, predicted: &[f32]) -> f32 {
+        let Some(&first) = predicted.first().filter(|first| !first.is_nan()) else { return 0.0 };
+        let loss = match self.metric.several_classes() {
+            Some(metric) if !self.predictor.classes().is_empty() => metric.class_loss(label as usize, predicted),
+            _ => {
+                let (low, width) = self.label.map_or((0.0, 1.0), |(low, high)| (low, high - low));
+                self.metric.loss(f64::from(label), (f64::from(first) - low) / width, width)
+            }
+        };
+        if loss.is_finite() { loss as f32 } else { 0.0 }
     }
 }
 

@@ -108,6 +108,7 @@ kinds!(label, LABELS, Label {
     Label::Column(_) => "label: column",
     Label::Number { .. } => "label: sql",
     Label::Truth(_) => "label: truth",
+    Label::Classes { .. } => "label: classes",
 });
 
 kinds!(feature, FEATURES, Feature {

@@ -88,6 +88,8 @@ const DIGIT: &str = "{ column = \"m\", scale = [0, 9] }";
 const NAMED: &str = "{ column = \"c\", onehot = [\"Ann\", \"Bob\"] }";
 const Y: &str = "\"y\"";
 const B: &str = "{ truth = \"b\" }";
+const CLASSES: &str = "{ sql = \"CASE WHEN m > 6 THEN 'high' WHEN m > 2 THEN 'middle' ELSE 'low' END\", \
+                       classes = [\"low\", \"middle\", \"high\"] }";
 const B_NUMBER: &str = "{ sql = \"CASE WHEN b THEN 1 ELSE 0 END\", bounds = [0, 1] }";
 const RIDGE: &str = "kind = \"ridge\"";
 const AGAIN: &str = "kind = \"release\"\nrelease = \"line@1\"";
@@ -171,6 +173,7 @@ fn models(dice: &mut Dice, engine: &Engine) -> [Vec<String>; 3] {
         model("logistic", B, &numbers, &logistic, &log_loss),
         model("stepwise", B, NAMED, &stepwise, accurate),
         model("ranked", B, NAMED, &logistic, ranked),
+        model("classes", CLASSES, DIGIT, &logistic, accurate),
         model("hopeless", B_NUMBER, NAMED, RIDGE, hopeless),
         model("not-better-than-constant", B_NUMBER, NAMED, RIDGE, not_better_than_constant),
     ];

@@ -271,7 +271,7 @@ fn the_written_form_gives_the_pipeline_back() {
 fn the_examples_of_the_page_are_pipelines() {
     let page = include_str!("../../../../docs/reference/pipeline-file.md");
     let examples: Vec<&str> = page.split("```toml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
-    assert_eq!(examples.len(), 4);
+    assert_eq!(examples.len(), 5);
     for example in examples {
         assert!(Pipeline::parse(example).is_ok(), "{example}\n{:?}", Pipeline::parse(example));
     }

@@ -4,6 +4,7 @@ mod adding_a_learner;
 mod adding_a_metric;
 mod auc;
 mod city;
+mod classes;
 mod constant;
 mod evaluations;
 mod hashed;

@@ -123,14 +123,17 @@ pub enum LabelKind {
     },
     /// One for a number of at least one half, else zero.
     Truth,
+    /// The index of a class: a whole number from 0 to below this number; any other number is missing.
+    Class(u32),
 }
 
 impl LabelKind {
     /// The bounds of the label.
-    pub const fn bounds(self) -> (f64, f64) {
+    pub fn bounds(self) -> (f64, f64) {
         match self {
             Self::Number { low, high } => (low, high),
             Self::Truth => (0.0, 1.0),
+            Self::Class(count) => (0.0, f64::from(count) - 1.0),
         }
     }
 
@@ -140,6 +143,10 @@ impl LabelKind {
         Some(match self {
             Self::Number { low, high } => value.clamp(low, high),
             Self::Truth => f64::from(u8::from(value >= 0.5)),
+            Self::Class(count) => {
+                let fits = value.fract() == 0.0 && (0.0..f64::from(count)).contains(&value);
+                return fits.then_some(value);
+            }
         })
     }
 }

@@ -25,7 +25,7 @@ pub struct LabelMoments {
 }
 
 /// The standard deviation of the noise of one sum of a table, in rows.
-fn table_deviation(noise: TableNoise) -> f64 {
+pub(super) fn table_deviation(noise: TableNoise) -> f64 {
     match noise {
         TableNoise::Laplace(epsilon) => std::f64::consts::SQRT_2 * 1e12 / (epsilon.units() as f64).max(1.0),
         TableNoise::Gaussian(sigma) => sigma.units() as f64 / 1e9,
@@ -54,7 +54,7 @@ const BINS: u32 = 32;
 /// Predictions are binned from this many reaches below the centre to as many above it.
 const SPAN: f64 = 4.0;
 /// The prior standard deviation of the slope about one and of the intercept about zero, in reaches.
-const PRIOR: f64 = 0.5;
+pub(super) const PRIOR: f64 = 0.5;
 /// Neighbouring bins are merged until they have this many times more rows than the standard deviation of their noise.
 const CLEAR: f64 = 3.0;
 const NEWTON_STEPS: usize = 25;
@@ -78,13 +78,15 @@ pub fn calibrate<N: NoiseSource>(
     let range = Range::new(0.0, 1.0).ok_or(SessionError::Parameter("the range of labels"))?;
     let predictor = network.row_predictor();
     let bin = |row: crate::encode::UnitExamples<'_>| {
-        let share = ((f64::from(predictor.output(&row)) - scale.centre) / scale.reach + SPAN) / (2.0 * SPAN);
+        let mut output = [0.0];
+        predictor.outputs(&row, &mut output);
+        let share = ((f64::from(output[0]) - scale.centre) / scale.reach + SPAN) / (2.0 * SPAN);
         let key = (share * f64::from(BINS)).clamp(0.0, f64::from(BINS - 1)) as u32;
         Some((key, f64::from(row.label)))
     };
     let bins = session.pairs(lane, BINS, range, Rounding::Nearest, noise, bin)?;
     let line = Line::fit(&bins, table_deviation(noise), network.shape().loss(), scale);
-    Ok(line.map_or_else(|| network.clone(), |line| network.corrected(line.slope, line.intercept(scale))))
+    Ok(line.map_or_else(|| network.clone(), |line| network.corrected(line.slope, &[line.intercept(scale)])))
 }
 
 /// A line from predictions to better ones, in reaches from the centre: slope · (x − at) + level.
@@ -156,7 +158,7 @@ impl Line {
                 let predicted = scale.centre + scale.reach * (line.slope * offset + line.level);
                 let (value, derivative) = match loss {
                     Loss::Squared => (predicted, 1.0),
-                    Loss::Logistic => {
+                    Loss::Logistic | Loss::Softmax { .. } => {
                         let chance = f64::from(logistic(predicted as f32));
                         (chance, (chance * (1.0 - chance)).max(1e-3))
                     }
@@ -197,7 +199,7 @@ mod tests {
             let rows = rows * (-0.5 * middle * middle).exp();
             let truth = scale.centre + scale.reach * (slope * middle + shift);
             let mean = match loss {
-                Loss::Squared => truth,
+                Loss::Squared | Loss::Softmax { .. } => truth,
                 Loss::Logistic => 1.0 / (1.0 + (-truth).exp()),
             };
             Pair { above: rows * mean, below: rows * (1.0 - mean) }

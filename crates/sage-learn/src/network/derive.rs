@@ -12,6 +12,7 @@ use sage_kernel::noise::NoiseSource;
 use sage_kernel::{Lane, Mechanism, Rate, Session, Sigma, Step, TableNoise};
 
 use super::calibrate::{LabelMoments, Scale, calibrate};
+use super::classes::{ClassShares, calibrate_classes, calibration_width};
 use super::duration::SignalAndNoise;
 use super::plan::Plan;
 use super::shape::{Loss, Shape};
@@ -61,6 +62,8 @@ const SIGNAL: f64 = 0.5;
 /// The clip for the squared loss, in standard deviations of the label: most rows of a fair model have smaller errors.
 /// Errors of the logistic loss are at most one and are not clipped.
 const CLIP_DEVIATIONS: f64 = 2.0;
+/// The clip for the cross-entropy of several classes. The errors of a row have at most the norm √2.
+const CLIP_CLASSES: f64 = 1.0;
 /// The training time of one step, times the curvature of the loss, as planned and at most.
 const STEP_TIME: (f64, f64) = (2.0, 4.0);
 /// The limits of the number of steps. Fewer are too few for momentum; more take long for little.
@@ -79,6 +82,9 @@ const MOMENTS_SHARE: (f64, f64) = (0.01, 0.2);
 const CALIBRATION_SHARE: (f64, f64) = (0.02, 0.2);
 /// The number of sums that the calibration adds up.
 const CALIBRATION_SUMS: f64 = 32.0;
+/// The noise multiplier of the calibration of several classes that leaves an error of a few hundredths, as a share of the
+/// rows.
+const CLASS_CALIBRATION_NOISE: f64 = 7.5e-4;
 /// Label means are taken as from this to one minus this.
 const LEAST_MEAN: f64 = 0.005;
 /// The seed of initial weights: public, and the same for all trainings.
@@ -99,10 +105,19 @@ pub struct StepPlan {
     pub calibration_share: f64,
 }
 
-/// A charged training: a table, the steps, a table.
+/// The noise of a calibration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CalibrationNoise {
+    /// Of a table of labels by prediction, for one output.
+    Table(TableNoise),
+    /// Of a sum of vectors, for several classes.
+    Vector(Sigma),
+}
+
+/// A charged training: a table, the steps, the calibration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct ChargedSteps {
-    /// The noise of the label's moments.
+    /// The noise of the label's moments, or of the shares of the classes.
     pub moments: TableNoise,
     /// The sampling rate of a step.
     pub rate: Rate,
@@ -111,7 +126,20 @@ pub struct ChargedSteps {
     /// The number of steps.
     pub steps: u32,
     /// The noise of the calibration.
-    pub calibration: TableNoise,
+    pub calibration: CalibrationNoise,
+}
+
+impl CalibrationNoise {
+    /// What a calibration of this network with this noise is charged; `None` if the noise has no price.
+    pub fn mechanism(self, shape: &Shape) -> Option<Mechanism> {
+        match self {
+            Self::Table(noise) => noise.mechanism().ok(),
+            Self::Vector(sigma) => {
+                let coordinates = calibration_width(shape.loss().outputs());
+                Some(Mechanism::Gaussian { sigma, coordinates, count: 1 })
+            }
+        }
+    }
 }
 
 impl ChargedSteps {
@@ -119,12 +147,21 @@ impl ChargedSteps {
     pub fn mechanisms(&self, shape: &Shape) -> Option<Vec<Mechanism>> {
         let Self { moments, rate, sigma, steps, calibration } = *self;
         let steps = Mechanism::SampledGaussian { rate, sigma, coordinates: shape.parameters(), steps };
-        Some(vec![moments.mechanism().ok()?, steps, calibration.mechanism().ok()?])
+        Some(vec![moments.mechanism().ok()?, steps, calibration.mechanism(shape)?])
     }
 }
 
-/// What is decided in a session, from the charge and the label's moments.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// What is released about the labels before a training.
+#[derive(Clone, Debug, PartialEq)]
+pub enum LabelSummary {
+    /// Their moments, for one output.
+    Moments(LabelMoments),
+    /// The shares of the classes.
+    Shares(ClassShares),
+}
+
+/// What is decided in a session, from the charge and the label's summary.
+#[derive(Clone, Debug, PartialEq)]
 pub struct DerivedSettings {
     /// The norm to which the gradient of a row is clipped.
     pub clip: f64,
@@ -132,15 +169,58 @@ pub struct DerivedSettings {
     pub learning_rate: f64,
     /// The divisor of a step: the expected number of its rows.
     pub batch: f64,
-    /// The best constant, where training starts, and the scale of predictions.
-    pub scale: Scale,
+    /// The outputs of the best constant, where training starts.
+    pub centres: Vec<f64>,
+    /// The distance of outputs from it that is typical for good predictions.
+    pub reach: f64,
 }
 
-/// The second derivative of a loss by its prediction, for labels of this mean.
-fn curvature(loss: Loss, mean: f64) -> f64 {
-    match loss {
-        Loss::Squared => 1.0,
-        Loss::Logistic => (mean * (1.0 - mean)).max(0.05),
+/// What the length of a training depends on, besides noise and inputs.
+struct LossFacts {
+    /// The second derivatives of the loss by the outputs, in independent directions, in ascending order.
+    curvatures: Vec<f64>,
+    /// The variance of outputs that a good model is assumed to explain, in each of them.
+    signal: f64,
+    /// The size of the error of a row at which its gradient is clipped.
+    clip: f64,
+}
+
+impl LossFacts {
+    /// Before anything is released. In standard deviations of the label the squared loss needs no knowledge of the label.
+    fn planned(loss: Loss) -> Self {
+        match loss {
+            Loss::Squared => Self { curvatures: vec![1.0], signal: SIGNAL, clip: CLIP_DEVIATIONS },
+            Loss::Logistic => Self { curvatures: vec![0.25], signal: SIGNAL, clip: 1.0 },
+            Loss::Softmax { classes } => Self::of_classes(&ClassShares::equal(classes, 1.0)),
+        }
+    }
+
+    fn of_moments(loss: Loss, mean: f64, deviation: f64) -> Self {
+        match loss {
+            Loss::Squared => {
+                let signal = SIGNAL * deviation * deviation;
+                Self { curvatures: vec![1.0], signal, clip: CLIP_DEVIATIONS * deviation }
+            }
+            Loss::Logistic | Loss::Softmax { .. } => {
+                Self { curvatures: vec![(mean * (1.0 - mean)).max(0.05)], signal: SIGNAL, clip: 1.0 }
+            }
+        }
+    }
+
+    /// The difference of two outputs varies twice as much as one output.
+    fn of_classes(known: &ClassShares) -> Self {
+        Self { curvatures: known.curvatures(), signal: 0.5 * SIGNAL, clip: CLIP_CLASSES }
+    }
+
+    /// The best training time under this noise per unit of time.
+    fn best_time(&self, inputs: u32, noise: f64) -> f64 {
+        let facts = |&curvature: &f64| SignalAndNoise { inputs, curvature, signal: self.signal, noise };
+        SignalAndNoise::common_time(&self.curvatures.iter().map(facts).collect::<Vec<_>>())
+    }
+
+    /// The largest curvature, which limits a step.
+    fn steepest(&self) -> f64 {
+        self.curvatures.last().copied().unwrap_or(1.0)
     }
 }
 
@@ -159,13 +239,9 @@ impl Hyperparameters {
     /// The steps for a public number of rows and a budget, given as the noise multiplier of one release that costs all
     /// of it.
     pub fn plan_steps(&self, shape: &Shape, rows: f64, budget_sigma: f64) -> StepPlan {
-        let loss = shape.loss();
-        // In standard deviations of the label the squared loss needs no knowledge of the label.
-        let clip = if loss == Loss::Squared { CLIP_DEVIATIONS } else { 1.0 };
-        let (inputs, curvature) = (shape.layout().inputs(), curvature(loss, 0.5));
-        let noise = clip * budget_sigma / rows;
-        let time = SignalAndNoise { inputs, curvature, signal: SIGNAL, noise }.best_time();
-        let steps = (time * curvature / STEP_TIME.0).clamp(STEPS.0, STEPS.1).round();
+        let facts = LossFacts::planned(shape.loss());
+        let time = facts.best_time(shape.layout().inputs(), facts.clip * budget_sigma / rows);
+        let steps = (time * facts.steepest() / STEP_TIME.0).clamp(STEPS.0, STEPS.1).round();
         let enough = (ENOUGH_SIGMA / (budget_sigma * steps.sqrt())).min((PASSES / steps).max(LARGE_BATCH / rows));
         let derived = enough.max(LEAST_BATCH / rows).min(1.0);
         let (steps, share) = match (self.epochs, self.batch.map(f64::from)) {
@@ -182,48 +258,60 @@ impl Hyperparameters {
             share,
             batch: share * rows,
             moments_share: budget_share(MEAN_ERROR * rows, MOMENTS_SHARE),
-            calibration_share: budget_share(MEAN_ERROR * rows / CALIBRATION_SUMS.sqrt(), CALIBRATION_SHARE),
+            calibration_share: budget_share(calibration_noise(shape) * rows, CALIBRATION_SHARE),
         }
     }
 
-    /// The settings of a charged training for labels with these released moments.
-    pub fn settings(&self, shape: &Shape, charged: &ChargedSteps, moments: LabelMoments) -> DerivedSettings {
-        let mean = moments.mean.clamp(LEAST_MEAN, 1.0 - LEAST_MEAN);
-        let deviation = moments.deviation;
-        let (centre, reach, largest_error) = match shape.loss() {
-            Loss::Logistic => (libm::log(mean / (1.0 - mean)), 1.0, 1.0),
-            Loss::Squared => (mean, deviation, CLIP_DEVIATIONS * deviation),
+    /// The settings of a charged training for labels with this released summary.
+    pub fn settings(&self, shape: &Shape, charged: &ChargedSteps, labels: &LabelSummary) -> DerivedSettings {
+        let (rows, centres, reach, facts) = match labels {
+            LabelSummary::Moments(LabelMoments { rows, mean, deviation }) => {
+                let mean = mean.clamp(LEAST_MEAN, 1.0 - LEAST_MEAN);
+                let (centre, reach) = match shape.loss() {
+                    Loss::Squared => (mean, *deviation),
+                    Loss::Logistic | Loss::Softmax { .. } => (libm::log(mean / (1.0 - mean)), 1.0),
+                };
+                (*rows, vec![centre], reach, LossFacts::of_moments(shape.loss(), mean, *deviation))
+            }
+            LabelSummary::Shares(shares) => (shares.rows, shares.centres(), 1.0, LossFacts::of_classes(shares)),
         };
         let norm = shape.gradient_norm();
-        let clip = self.clip.unwrap_or(largest_error * norm);
-        let batch = charged.rate.units() as f64 / Rate::LIMIT.units() as f64 * moments.rows;
+        let clip = self.clip.unwrap_or(facts.clip * norm);
+        let batch = charged.rate.units() as f64 / Rate::LIMIT.units() as f64 * rows;
         let steps = f64::from(charged.steps);
         let noise = charged.sigma.units() as f64 / 1e9 * (clip / norm) / (batch * steps.sqrt());
-        let (inputs, curvature) = (shape.layout().inputs(), curvature(shape.loss(), mean));
-        let facts = SignalAndNoise { inputs, curvature, signal: SIGNAL * reach * reach, noise };
-        let time = facts.best_time().min(STEP_TIME.1 * steps / curvature);
+        let time = facts.best_time(shape.layout().inputs(), noise).min(STEP_TIME.1 * steps / facts.steepest());
         let average = time / (steps * norm * norm) * (1.0 - self.momentum);
         let highest = match self.schedule {
             // The mean of half a cosine is half of its start.
             RateSchedule::Cosine => 2.0 * average,
             RateSchedule::Constant | RateSchedule::Stepwise { .. } => average,
         };
-        let learning_rate = self.learning_rate.unwrap_or(highest);
-        DerivedSettings { clip, learning_rate, batch, scale: Scale { centre, reach } }
+        DerivedSettings { clip, learning_rate: self.learning_rate.unwrap_or(highest), batch, centres, reach }
     }
 
-    /// Performs a charged training: releases the label's moments, which are returned with the network, trains from the
-    /// best constant, and calibrates. It stops as soon as `keep_going` returns false, which is called before each step with its index.
+    /// Performs a charged training: releases the label's summary, trains from the best constant, and calibrates. The
+    /// sums of the labels are returned with the network, unless there are several classes. It stops as soon as
+    /// `keep_going` returns false, which is called before each step with its index.
     ///
     /// # Errors
     /// As [`train_while`].
     pub fn train<N: NoiseSource>(
         &self, session: &mut Session<Encoded, N>, lane: Lane, shape: Shape, charged: &ChargedSteps, threads: usize,
         keep_going: &mut dyn FnMut(u32) -> bool,
-    ) -> Result<(Network, LabelSums), TrainError> {
-        let labels = LabelSums::release(session, lane, charged.moments, |row| Some(f64::from(row.label)));
-        let labels = labels.map_err(TrainError::Session)?;
-        let settings = self.settings(&shape, charged, LabelMoments::new(&labels));
+    ) -> Result<(Network, Option<LabelSums>), TrainError> {
+        let (labels, sums) = match shape.loss() {
+            Loss::Softmax { classes } => {
+                let shares = ClassShares::release(session, lane, classes, charged.moments);
+                (LabelSummary::Shares(shares.map_err(TrainError::Session)?), None)
+            }
+            Loss::Squared | Loss::Logistic => {
+                let sums = LabelSums::release(session, lane, charged.moments, |row| Some(f64::from(row.label)));
+                let sums = sums.map_err(TrainError::Session)?;
+                (LabelSummary::Moments(LabelMoments::new(&sums)), Some(sums))
+            }
+        };
+        let settings = self.settings(&shape, charged, &labels);
         let step = Step { rate: charged.rate, sigma: charged.sigma, clip: settings.clip };
         let plan = Plan::with_noise(&shape, step, charged.steps, settings.batch);
         let plan = plan.map_err(|_| TrainError::Parameter("a training has at least one step and one row"))?;
@@ -234,10 +322,27 @@ impl Hyperparameters {
             RateSchedule::Stepwise { factor, every } => Rates::Stepwise { start, factor, every },
         };
         let training = Training { rates, momentum: self.momentum, decay: self.decay, threads };
-        let start = Network::centred(shape, SEED, settings.scale.centre);
+        let start = Network::centred(shape, SEED, &settings.centres);
         let network = train_while(session, lane, &plan, &training, start, keep_going)?;
-        let network = calibrate(session, lane, charged.calibration, settings.scale, network);
-        Ok((network.map_err(TrainError::Session)?, labels))
+        let calibrated = match (labels, charged.calibration) {
+            (LabelSummary::Shares(shares), CalibrationNoise::Vector(sigma)) => {
+                calibrate_classes(session, lane, sigma, &shares, network)
+            }
+            (LabelSummary::Moments(_), CalibrationNoise::Table(noise)) => {
+                let scale = Scale { centre: settings.centres[0], reach: settings.reach };
+                calibrate(session, lane, noise, scale, network)
+            }
+            _ => return Err(TrainError::Parameter("the charge has the calibration of another loss")),
+        };
+        Ok((calibrated.map_err(TrainError::Session)?, sums))
+    }
+}
+
+/// The noise multiplier of a calibration that is precise enough, as a share of the rows.
+fn calibration_noise(shape: &Shape) -> f64 {
+    match shape.loss() {
+        Loss::Squared | Loss::Logistic => MEAN_ERROR / CALIBRATION_SUMS.sqrt(),
+        Loss::Softmax { .. } => CLASS_CALIBRATION_NOISE,
     }
 }
 
@@ -289,7 +394,7 @@ mod tests {
         assert!((steps * share - 3.0).abs() < 1e-9);
         assert_eq!(plan(Hyperparameters { epochs: Some(5e3), ..Hyperparameters::DERIVED }), (5e3, 1.0));
         let written = Hyperparameters { learning_rate: Some(0.3), clip: Some(0.7), ..Hyperparameters::DERIVED };
-        let settings = written.settings(&shape, &charged(500), MOMENTS);
+        let settings = written.settings(&shape, &charged(500), &LabelSummary::Moments(MOMENTS));
         assert_eq!((settings.learning_rate, settings.clip), (0.3, 0.7));
     }
 
@@ -299,7 +404,7 @@ mod tests {
         let sigma = |sigma: f64| Sigma::from_units((sigma * 1e9) as u64).expect("a multiplier");
         let table = TableNoise::Gaussian(sigma(100.0));
         let rate = Rate::from_units(Rate::LIMIT.units() / 20).expect("a rate");
-        ChargedSteps { moments: table, rate, sigma: sigma(4.0), steps, calibration: table }
+        ChargedSteps { moments: table, rate, sigma: sigma(4.0), steps, calibration: CalibrationNoise::Table(table) }
     }
 
     /// The whole training is a function of the charge and the released moments, scaled with the label.
@@ -307,7 +412,8 @@ mod tests {
     fn settings_follow_from_the_charge() {
         for (loss, hidden) in [(Loss::Logistic, &[][..]), (Loss::Squared, &[64][..]), (Loss::Squared, &[64, 16][..])] {
             let shape = shape(loss, hidden);
-            let settings = |moments| Hyperparameters::DERIVED.settings(&shape, &charged(500), moments);
+            let settings =
+                |moments| Hyperparameters::DERIVED.settings(&shape, &charged(500), &LabelSummary::Moments(moments));
             let found = settings(MOMENTS);
             assert_eq!(found, settings(MOMENTS));
             assert!((found.batch - 5e3).abs() < 1e-6);

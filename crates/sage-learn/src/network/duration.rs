@@ -35,11 +35,17 @@ const GROUP_FACTOR: f64 = 1.1;
 impl SignalAndNoise {
     /// The time with the least expected error.
     pub fn best_time(&self) -> f64 {
-        let shares = shares(self.inputs);
+        Self::common_time(&[*self])
+    }
+
+    /// The time with the least expected loss of several predictions that are trained together.
+    pub fn common_time(together: &[Self]) -> f64 {
+        let all: Vec<(&Self, Vec<(f64, f64)>)> = together.iter().map(|one| (one, shares(one.inputs))).collect();
         let mut best = (f64::INFINITY, TIMES.0);
         let mut time = TIMES.0;
         while time <= TIMES.1 {
-            let error = self.error(&shares, time);
+            // A squared error costs half of the curvature in loss.
+            let error = all.iter().map(|(one, shares)| one.curvature * one.error(shares, time)).sum();
             if error < best.0 {
                 best = (error, time);
             }

@@ -44,8 +44,8 @@ impl Shape {
         if earlier > 0.0 { (EARLIER_SHARE * last / earlier).sqrt() } else { 1.0 }
     }
 
-    /// The typical L2 norm of the gradient of a prediction (before the logistic function) by all weights, at
-    /// [`Network::centred`]. The gradient of a row's loss is this times its error.
+    /// The typical L2 norm of the gradient of an output of the last layer by all weights, at [`Network::centred`]. The
+    /// gradient of a row's loss is this times its error, or the norm of its errors if there are several outputs.
     pub fn gradient_norm(&self) -> f64 {
         let GradientParts { last, earlier } = self.gradient_parts();
         let gain = self.output_gain();
@@ -54,27 +54,30 @@ impl Shape {
 }
 
 impl Network {
-    /// An untrained network that predicts `output` (before the logistic function) for every row.
+    /// An untrained network whose last layer has these outputs for every row.
     ///
     /// The units of the last hidden layer are pairs with equal inputs and opposite output weights, which cancel until
     /// they are trained apart. Output weights are scaled up so that the earlier layers learn too. The same weights for
     /// the same seed, on every machine.
-    pub fn centred(shape: Shape, seed: u64, output: f64) -> Self {
+    pub fn centred(shape: Shape, seed: u64, outputs: &[f64]) -> Self {
         let gain = shape.output_gain() as f32;
-        let mut network = Self::new(shape, seed);
+        let (mut network, each) = (Self::new(shape, seed), outputs.len());
         let Some((last, before)) = network.parameters_mut().split_last_mut() else { return network };
-        let Some((bias, weights)) = last.split_last_mut() else { return network };
-        *bias = output as f32;
-        let (width, half) = (weights.len(), weights.len() / 2);
+        let Some((weights, biases)) = last.len().checked_sub(each).map(|weights| last.split_at_mut(weights)) else {
+            return network;
+        };
+        biases.iter_mut().zip(outputs).for_each(|(bias, output)| *bias = *output as f32);
+        let width = weights.len() / each.max(1);
+        let half = width / 2;
         let Some(hidden) = before.last_mut().filter(|_| half > 0) else { return network };
         for units in hidden.chunks_exact_mut(width) {
             units.copy_within(..half, half);
         }
         weights.iter_mut().for_each(|weight| *weight *= gain);
-        weights.copy_within(..half, half);
-        weights[half..2 * half].iter_mut().for_each(|weight| *weight = -*weight);
+        weights.copy_within(..half * each, half * each);
+        weights[half * each..2 * half * each].iter_mut().for_each(|weight| *weight = -*weight);
         // The unit without a partner starts without influence.
-        weights[2 * half..].fill(0.0);
+        weights[2 * half * each..].fill(0.0);
         network
     }
 }

@@ -1,4 +1,4 @@
-//! Logistic regression and multilayer networks by DP-SGD.
+//! Logistic and softmax regression and multilayer networks by DP-SGD.
 //!
 //! A network is trained by steps of the kernel's sampled sum: the kernel samples the rows, clips each row's gradient
 //! over all layers together and adds noise to the sum. Here are the forward and backward pass, which give the kernel
@@ -7,6 +7,7 @@
 //! of a step is the expected size of a sample, which is public; nothing here knows the number of rows.
 
 mod calibrate;
+mod classes;
 mod derive;
 mod duration;
 mod initial;
@@ -18,12 +19,15 @@ mod shape;
 mod train;
 mod weights;
 
-pub use pass::{OneHotSum, logistic, relu};
+pub use pass::{OneHotSum, logistic, relu, softmax};
 pub use product::Initial;
 pub use relu_sparse::{LeftSide, PackedWeights};
 
 pub use calibrate::{LabelMoments, Scale, calibrate};
-pub use derive::{ChargedSteps, DerivedSettings, Hyperparameters, RateSchedule, StepPlan};
+pub use classes::{ClassShares, calibrate_classes};
+pub use derive::{
+    CalibrationNoise, ChargedSteps, DerivedSettings, Hyperparameters, LabelSummary, RateSchedule, StepPlan,
+};
 pub use duration::SignalAndNoise;
 pub use plan::{Plan, PlanError, Work};
 pub use shape::{Inputs, Loss, Shape, ShapeError};

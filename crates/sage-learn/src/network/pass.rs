@@ -22,6 +22,14 @@ pub fn logistic(value: f32) -> f32 {
     1.0 / (1.0 + libm::expf(-value))
 }
 
+/// Softmax in place: probabilities from the outputs of the last layer. NaN makes all of them NaN.
+pub fn softmax(values: &mut [f32]) {
+    let greatest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+    values.iter_mut().for_each(|value| *value = libm::expf(*value - greatest));
+    let sum: f32 = values.iter().sum();
+    values.iter_mut().for_each(|value| *value /= sum);
+}
+
 /// A dense layer with packed weights.
 struct Layer<'net> {
     shape: LayerShape,
@@ -250,11 +258,18 @@ impl<'net> PackedNetwork<'net> {
 
     /// From raw predictions to the derivative of the loss.
     fn errors_of_predictions(&self, examples: &[Example<'_>], errors: &mut [f32]) {
-        for (error, example) in errors.iter_mut().zip(examples) {
-            *error = match self.network.shape().loss() {
-                Loss::Squared => *error - example.label,
-                Loss::Logistic => logistic(*error) - example.label.clamp(0.0, 1.0),
-            };
+        let loss = self.network.shape().loss();
+        for (errors, example) in errors.chunks_exact_mut(loss.outputs() as usize).zip(examples) {
+            match (loss, &mut *errors) {
+                (Loss::Squared, [error]) => *error -= example.label,
+                (Loss::Logistic, [error]) => *error = logistic(*error) - example.label.clamp(0.0, 1.0),
+                _ => {
+                    softmax(errors);
+                    if let Some(error) = errors.get_mut(example.label as usize) {
+                        *error -= 1.0;
+                    }
+                }
+            }
         }
     }
 

@@ -11,6 +11,21 @@ pub enum Loss {
     Squared,
     /// The logistic loss of the probability of class one.
     Logistic,
+    /// The cross-entropy of the probabilities of several classes, by softmax. A row's label is the index of its class.
+    Softmax {
+        /// The number of classes.
+        classes: u32,
+    },
+}
+
+impl Loss {
+    /// The number of outputs of the last layer.
+    pub const fn outputs(self) -> u32 {
+        match self {
+            Self::Squared | Self::Logistic => 1,
+            Self::Softmax { classes } => classes,
+        }
+    }
 }
 
 /// How one-hot indices enter the first layer.
@@ -27,7 +42,7 @@ pub enum Inputs {
     },
 }
 
-/// Layers from the encoded row to one output. Without hidden layers it is linear or logistic regression.
+/// Layers from the encoded row to the outputs of the loss. Without hidden layers it is linear or logistic regression.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Shape {
     layout: Layout,
@@ -46,6 +61,8 @@ pub enum ShapeError {
     Empty,
     /// The embedded fields are not those of the rows.
     Fields,
+    /// A softmax over fewer than two classes.
+    Classes,
     /// More parameters than a step may release.
     TooLarge,
 }
@@ -58,6 +75,7 @@ impl std::fmt::Display for ShapeError {
             Self::Fields => {
                 "the embedded fields must be the categorical fields of the rows, with the same numbers of categories"
             }
+            Self::Classes => "a softmax needs at least two classes",
             Self::TooLarge => "a network has at most 2^31 - 1 parameters",
         })
     }
@@ -76,6 +94,9 @@ impl Shape {
         }
         if hidden.contains(&0) {
             return Err(ShapeError::Empty);
+        }
+        if matches!(loss, Loss::Softmax { classes: 0 | 1 }) {
+            return Err(ShapeError::Classes);
         }
         if let Inputs::Embedded { fields, width } = &inputs {
             let columns = fields.iter().map(|&categories| u64::from(categories)).sum::<u64>();
@@ -134,7 +155,7 @@ impl Shape {
                 layers.extend(fields.iter().map(|&categories| LayerShape::embedding(categories, *width)));
             }
         }
-        for &outputs in self.hidden.iter().chain(&[1]) {
+        for &outputs in self.hidden.iter().chain(&[self.loss.outputs()]) {
             layers.push(LayerShape { outputs, ..first });
             first = LayerShape::dense(outputs, 0);
         }

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use sage_kernel::Rows;
 
-use super::pass::{Buffers, PackedNetwork, logistic};
+use super::pass::{Buffers, PackedNetwork, logistic, softmax};
 use super::shape::{Inputs, Loss, Shape};
 use crate::encode::{Encoded, Example};
 
@@ -67,15 +67,14 @@ impl Network {
         self.is_finite().then_some(self)
     }
 
-    /// The same network with predictions (before the logistic function) multiplied by a slope, plus an intercept. Itself
-    /// if a weight overflows.
-    pub(super) fn corrected(&self, slope: f64, intercept: f64) -> Self {
+    /// The same network with the outputs of its last layer multiplied by a slope, plus an intercept each. Itself if a
+    /// weight overflows.
+    pub(super) fn corrected(&self, slope: f64, intercepts: &[f64]) -> Self {
         let mut network = self.clone();
         if let Some(last) = network.parameters.last_mut() {
             last.iter_mut().for_each(|weight| *weight = (f64::from(*weight) * slope) as f32);
-            if let Some(bias) = last.last_mut() {
-                *bias = (f64::from(*bias) + intercept) as f32;
-            }
+            let biases = last.iter_mut().rev().zip(intercepts.iter().rev());
+            biases.for_each(|(bias, intercept)| *bias = (f64::from(*bias) + intercept) as f32);
         }
         if network.is_finite() { network } else { self.clone() }
     }
@@ -99,7 +98,7 @@ impl Network {
         self.parameters.iter().all(|weights| weights.iter().all(|weight| weight.is_finite()))
     }
 
-    /// The prediction for one row: a number, or the probability of a label of one.
+    /// The prediction for one row: a number, the probability of a label of one, or the probability of the first class.
     ///
     /// A one-hot index that does not exist is ignored; NaN gives NaN.
     pub fn forward(&self, example: &Example<'_>) -> f32 {
@@ -115,25 +114,27 @@ impl Network {
         }
     }
 
-    /// The predictions for every row of a batch.
+    /// The predictions for every row of a batch, row after row: one for each output.
     pub fn predict(&self, rows: &Encoded) -> Vec<f32> {
         let packed = PackedNetwork::for_prediction(self);
         let mut buffers = Buffers::new(self, ROWS);
-        let mut predicted = vec![0.0; rows.count()];
-        for (block, predicted) in predicted.chunks_mut(ROWS).enumerate() {
-            let examples: Vec<Example<'_>> =
-                (0..predicted.len()).map(|index| *rows.row(block * ROWS + index)).collect();
+        let outputs = self.shape.loss().outputs() as usize;
+        let mut predicted = vec![0.0; rows.count() * outputs];
+        for (block, predicted) in predicted.chunks_mut(ROWS * outputs).enumerate() {
+            let count = predicted.len() / outputs;
+            let examples: Vec<Example<'_>> = (0..count).map(|index| *rows.row(block * ROWS + index)).collect();
             packed.predict(&mut buffers, &examples, predicted);
         }
-        predicted.iter_mut().for_each(|value| *value = self.activate(*value));
+        predicted.chunks_exact_mut(outputs).for_each(|outputs| self.activate(outputs));
         predicted
     }
 
-    /// The prediction from the last layer's output.
-    fn activate(&self, value: f32) -> f32 {
+    /// The prediction for a row, in place of the last layer's outputs.
+    fn activate(&self, outputs: &mut [f32]) {
         match self.shape.loss() {
-            Loss::Squared => value,
-            Loss::Logistic => logistic(value),
+            Loss::Squared => {}
+            Loss::Logistic => outputs.iter_mut().for_each(|value| *value = logistic(*value)),
+            Loss::Softmax { .. } => softmax(outputs),
         }
     }
 
@@ -163,14 +164,26 @@ pub struct RowPredictor<'network> {
 impl RowPredictor<'_> {
     /// As [`Network::forward`].
     pub fn forward(&self, example: &Example<'_>) -> f32 {
-        self.network.activate(self.output(example))
+        let mut predicted = [0.0];
+        if self.network.shape.loss().outputs() == 1 {
+            self.predict(example, &mut predicted);
+            return predicted[0];
+        }
+        let mut predicted = vec![0.0; self.network.shape.loss().outputs() as usize];
+        self.predict(example, &mut predicted);
+        predicted[0]
     }
 
-    /// The output of the last layer: the prediction before the logistic function, if the network has one.
-    pub(super) fn output(&self, example: &Example<'_>) -> f32 {
-        let mut predicted = [0.0];
-        self.packed.predict(&mut self.buffers.borrow_mut(), &[*example], &mut predicted);
-        predicted[0]
+    /// Writes the predictions for one row: as many numbers as the network has outputs.
+    pub fn predict(&self, example: &Example<'_>, predicted: &mut [f32]) {
+        self.outputs(example, predicted);
+        self.network.activate(predicted);
+    }
+
+    /// Writes the outputs of the last layer: the prediction before the logistic function or the softmax, if the network
+    /// has one.
+    pub(super) fn outputs(&self, example: &Example<'_>, predicted: &mut [f32]) {
+        self.packed.predict(&mut self.buffers.borrow_mut(), &[*example], predicted);
     }
 }
 

@@ -8,6 +8,7 @@ mod interval;
 mod join;
 mod number;
 mod quantile;
+mod shares;
 mod target;
 
 pub use crate::estimate::Estimate;
@@ -17,4 +18,5 @@ pub use interval::{StatisticError, charge_for, noise_reach, spread};
 pub use join::fit_join;
 pub use number::{Count, Mean, Sum, Variance};
 pub use quantile::{Located, Quantiles};
+pub use shares::Shares;
 pub use target::{epsilon_for_mean, half_width_of_mean};

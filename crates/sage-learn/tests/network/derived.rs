@@ -3,7 +3,7 @@
 use sage_kernel::noise::SeededNoise;
 use sage_kernel::{Cost, Lane, Rate, Rows, Sigma, TableNoise};
 use sage_learn::encode::{Encoded, Layout};
-use sage_learn::network::{ChargedSteps, Hyperparameters, Inputs, Loss, Network, Shape};
+use sage_learn::network::{CalibrationNoise, ChargedSteps, Hyperparameters, Inputs, Loss, Network, Shape};
 
 use crate::support::{Dice, opened, run_seed};
 
@@ -30,7 +30,7 @@ fn synthetic(loss: Loss, count: usize, dice: &mut Dice) -> (Encoded, Vec<f64>) {
                 let chance = 1.0 / (1.0 + (1.0 - score).exp());
                 (f64::from(u8::from(0.5 + 0.5 * dice.signed() < chance)), chance)
             }
-            Loss::Squared => {
+            Loss::Squared | Loss::Softmax { .. } => {
                 let best = (0.2 + 0.04 * score).clamp(0.0, 1.0);
                 ((best + 0.03 * dice.signed()).clamp(0.0, 1.0), best)
             }
@@ -45,7 +45,7 @@ fn mean_loss(loss: Loss, rows: &Encoded, predicted: impl Fn(usize) -> f64) -> f6
     let of_row = |index: usize| {
         let (value, label) = (predicted(index), f64::from(rows.row(index).label));
         match loss {
-            Loss::Squared => (value - label).powi(2),
+            Loss::Squared | Loss::Softmax { .. } => (value - label).powi(2),
             Loss::Logistic => -(if label > 0.5 { value } else { 1.0 - value }).max(1e-12).ln(),
         }
     };
@@ -65,7 +65,7 @@ fn trained(shape: &Shape, rows: Encoded, budget_sigma: f64, seed: u64) -> Networ
         rate: Rate::from_units((plan.share * Rate::LIMIT.units() as f64) as u64).expect("a rate"),
         sigma: sigma(step_sigma),
         steps: plan.steps,
-        calibration: table(plan.calibration_share),
+        calibration: CalibrationNoise::Table(table(plan.calibration_share)),
     };
     let cost = Cost::new(charged.mechanisms(shape).expect("priced")).expect("a cost");
     let mut session = opened(cost, vec![rows], SeededNoise::new(seed));

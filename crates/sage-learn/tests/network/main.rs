@@ -1,6 +1,7 @@
 //! Networks trained through the kernel: gradients against finite differences, steps against plain gradient descent,
 //! the influence of one row, and trainings that learn.
 
+mod classes;
 mod derived;
 mod support;
 mod units;
@@ -34,6 +35,8 @@ fn shapes() -> Vec<Shape> {
         shape(one_hot, Inputs::Direct, &[40], Loss::Logistic),
         shape(mixed, embedded(), &[17, 4], Loss::Logistic),
         shape(one_hot, embedded(), &[7], Loss::Squared),
+        shape(mixed, Inputs::Direct, &[], Loss::Softmax { classes: 3 }),
+        shape(mixed, embedded(), &[6, 5], Loss::Softmax { classes: 2 }),
     ]
 }
 
@@ -57,8 +60,12 @@ fn random_network(shape: &Shape, dice: &mut Dice) -> Network {
 }
 
 fn loss_of(network: &Network, example: &Example<'_>) -> f64 {
-    let (predicted, label) = (f64::from(network.forward(example)), f64::from(example.label));
+    let mut predicted = vec![0.0; network.shape().loss().outputs() as usize];
+    network.row_predictor().predict(example, &mut predicted);
+    let (given, label) = (f64::from(predicted[example.label as usize % predicted.len()]), f64::from(example.label));
+    let predicted = f64::from(predicted[0]);
     match network.shape().loss() {
+        Loss::Softmax { .. } => -given.ln(),
         Loss::Squared => 0.5 * (predicted - label).powi(2),
         Loss::Logistic => -(label * predicted.ln() + (1.0 - label) * (1.0 - predicted).ln()),
     }

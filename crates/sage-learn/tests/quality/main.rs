@@ -4,6 +4,7 @@
 //! Noise is secure, so runs differ: every threshold is far enough from the results of repeated runs that chance
 //! practically never misses it. Run with `SAGE_DATA` set to a folder with the files.
 
+mod classes;
 mod flights;
 mod plain;
 mod private;

@@ -1,6 +1,6 @@
 //! Private models, each charged to a new stream whose ceiling is the stated ε and δ.
 
-use sage_kernel::noise::SecureNoise;
+use sage_kernel::noise::{NoiseSource, SecureNoise};
 use sage_kernel::{
     AccessMode, AccessModes, Blocks, Ceiling, ChargeOutcome, ContextId, Cost, Delta, Epsilon, Filter, Gate, Lane,
     MemoryLog, Policy, Request, RequestKey, Rule, Session, Sigma,
@@ -11,12 +11,17 @@ use sage_learn::network::{Network, Plan, Training, Work, train};
 
 const DELTA: &str = "1e-6";
 
-fn ceiling(epsilon: &str) -> Ceiling {
+pub(crate) fn ceiling(epsilon: &str) -> Ceiling {
     Ceiling { epsilon: Epsilon::ceiling(epsilon).expect("a ceiling"), delta: Delta::ceiling(DELTA).expect("a ceiling") }
 }
 
 /// A session on rows of the train lane, if a stream with this ceiling and the default rule admits the cost.
 fn opened(cost: Cost, epsilon: &str, rows: Encoded) -> Session<Encoded> {
+    opened_with(cost, epsilon, rows, SecureNoise::new().expect("randomness"))
+}
+
+/// The same with this noise.
+pub(crate) fn opened_with<N: NoiseSource>(cost: Cost, epsilon: &str, rows: Encoded, noise: N) -> Session<Encoded, N> {
     let filter = Filter::new(Rule::Renyi, ceiling(epsilon)).expect("a filter");
     let mut gate = Gate::open(MemoryLog::default()).expect("an empty log");
     let stream = gate.create_stream(0, "rows", Policy::single(filter, AccessModes::EnforcedOnly)).expect("a stream");
@@ -33,7 +38,6 @@ fn opened(cost: Cost, epsilon: &str, rows: Encoded) -> Session<Encoded> {
     let outcome = gate.charge(0, vec![request]).expect("the log takes it").remove(0);
     let ChargeOutcome::Granted(grant) = outcome else { panic!("not granted: {outcome:?}") };
     let permit = gate.start(0, grant).expect("starts");
-    let noise = SecureNoise::new().expect("randomness");
     permit.open(noise, |_| Ok::<_, ()>([vec![rows], Vec::new()])).expect("opens")
 }
 

@@ -88,7 +88,10 @@ impl Fields {
                 layers(network)
             }
         };
-        Graph::new(Outline { schema, features, fields, layers: shapes, link, steps: Vec::new() }, weights)
+        Graph::new(
+            Outline { schema, features, fields, layers: shapes, link, classes: Vec::new(), steps: Vec::new() },
+            weights,
+        )
     }
 
     /// The graph of a model that is given layer by layer, for learners with models of their own.
@@ -97,7 +100,7 @@ impl Fields {
     /// If the weights do not fit the fields or each other, or the graph is too large.
     pub fn with_layers(self, layers: Vec<Shape>, weights: Weights, link: Link) -> Result<Graph, GraphRefusal> {
         let Self { schema, features, fields } = self;
-        Graph::new(Outline { schema, features, fields, layers, link, steps: Vec::new() }, weights)
+        Graph::new(Outline { schema, features, fields, layers, link, classes: Vec::new(), steps: Vec::new() }, weights)
     }
 }
 
@@ -300,6 +303,7 @@ fn layers(network: &Network) -> (Vec<Shape>, Weights, Link) {
     let link = match network.shape().loss() {
         Loss::Squared => Link::Identity,
         Loss::Logistic => Link::Sigmoid,
+        Loss::Softmax { .. } => Link::Softmax,
     };
     (outline, Weights { embeddings: embeddings.to_vec(), layers, arrays: Vec::new() }, link)
 }

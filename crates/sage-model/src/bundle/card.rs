@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use serde::{Deserialize, Serialize};
 
 use super::graph::{Field, Graph};
-use super::onnx::OUTPUT;
+use super::onnx::{LABEL, OUTPUT, PROBABILITIES};
 use super::tables;
 use crate::formula::{Column, Domain, GREATEST_HASH, Missing};
 
@@ -115,7 +115,16 @@ pub(super) fn write(card: &Card, graph: &Graph) -> String {
         line(format!("| {} | {kind} | {} | {null} |", plain(&column.name), plain(&declared)));
     }
     let outputs = graph.outline().outputs();
-    line(format!("\nThe output `{OUTPUT}` has {outputs} number(s) for each row."));
+    let classes = &graph.outline().classes;
+    if classes.is_empty() {
+        line(format!("\nThe output `{OUTPUT}` has {outputs} number(s) for each row."));
+    } else {
+        let names = classes.iter().map(|name| plain(name)).collect::<Vec<_>>().join(", ");
+        line(format!(
+            "\nThe output `{LABEL}` is the most probable class of each row, and `{PROBABILITIES}` are the probabilities of \
+             the classes in this order: {names}."
+        ));
+    }
     if graph.outline().leaves_rows_out() {
         line(
             "A row in which a number without a rule for missing values is missing has no prediction: it is NaN."
@@ -173,6 +182,9 @@ fn front_matter(page: &mut String, card: &Card, graph: &Graph) {
     entry("attempts", card.attempts.into());
     entry("declared_bounds", bounds);
     entry("private_features", tables.into());
+    if !graph.outline().classes.is_empty() {
+        entry("classes", graph.outline().classes.clone().into());
+    }
     entry("number_fields", numbers.into());
     entry("one_hot_fields", (fields.len() - numbers).into());
     page.push_str("---\n\n");

@@ -33,6 +33,10 @@ pub struct Outline {
     pub layers: Vec<Shape>,
     /// The link from the last layer's outputs to the prediction.
     pub link: Link,
+    /// The names of the classes whose probabilities are predicted, in the order of the outputs; empty for a model that
+    /// predicts numbers.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<String>,
     /// The steps of a model that is not layers; there are layers or steps.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub steps: Vec<Step>,
@@ -283,6 +287,7 @@ impl Outline {
             return Err(refused("graph", "features and fields number 1 to 4096, layers 1 to 64"));
         }
         self.check_features()?;
+        self.check_classes()?;
         for field in &self.fields {
             match field {
                 Field::Number(scaled) => self.check_scaled(scaled)?,
@@ -307,6 +312,15 @@ impl Outline {
         let products = self.sizes().into_iter().map(|(outputs, inputs)| outputs * inputs);
         let weights = rows.chain(products).fold(0_u64, u64::saturating_add);
         if weights > MOST_WEIGHTS { Err(refused("graph", "it has more than 2^27 weights")) } else { Ok(()) }
+    }
+
+    fn check_classes(&self) -> Result<(), GraphRefusal> {
+        let names: BTreeSet<&String> = self.classes.iter().collect();
+        let named = names.len() == self.classes.len() && self.classes.iter().all(|name| !name.is_empty());
+        if self.classes.is_empty() || named && self.link == Link::Softmax && names.len() == self.outputs() as usize {
+            return Ok(());
+        }
+        Err(refused("classes", "they are different names, one for each output of a softmax"))
     }
 
     fn check_features(&self) -> Result<(), GraphRefusal> {
@@ -369,6 +383,15 @@ impl Graph {
             return Err(refused("weights", "one of them is not finite"));
         }
         Ok(Self { outline, weights })
+    }
+
+    /// The same graph with the names of the classes that it predicts.
+    ///
+    /// # Errors
+    /// If they are not different names, one for each output of a softmax.
+    pub fn with_classes(mut self, classes: &[String]) -> Result<Self, GraphRefusal> {
+        self.outline.classes = classes.to_vec();
+        self.outline.check_classes().map(|()| self)
     }
 
     /// Everything but the weights.

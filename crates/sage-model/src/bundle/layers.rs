@@ -5,7 +5,7 @@
 
 use super::graph::{Activation, Field, Graph, Link};
 use sage_learn::encode::Example;
-use sage_learn::network::{Initial, LeftSide, OneHotSum, PackedWeights, logistic, relu};
+use sage_learn::network::{Initial, LeftSide, OneHotSum, PackedWeights, logistic, relu, softmax};
 
 /// Rows of a block.
 const ROWS: usize = 96;
@@ -182,13 +182,6 @@ fn link(link: Link, outputs: usize, predicted: &mut [f32]) {
         Link::Identity => {}
         Link::Clipped { low, high } => predicted.iter_mut().for_each(|value| *value = value.max(low).min(high)),
         Link::Sigmoid => predicted.iter_mut().for_each(|value| *value = logistic(*value)),
-        Link::Softmax => {
-            for row in predicted.chunks_exact_mut(outputs) {
-                let greatest = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-                row.iter_mut().for_each(|value| *value = libm::expf(*value - greatest));
-                let sum: f32 = row.iter().sum();
-                row.iter_mut().for_each(|value| *value /= sum);
-            }
-        }
+        Link::Softmax => predicted.chunks_exact_mut(outputs).for_each(softmax),
     }
 }

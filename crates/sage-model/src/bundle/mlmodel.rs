@@ -1,4 +1,5 @@
-//! The file `MLmodel`, by which MLflow loads a bundle: the onnx flavor, and the python_function flavor over it.
+//! The file `MLmodel`, by which MLflow loads a bundle: the onnx flavor, and the python_function flavor over it, except for
+//! models that predict classes.
 
 use serde::Serialize;
 
@@ -13,11 +14,19 @@ pub(super) const REQUIREMENTS: &str = "mlflow-skinny\nnumpy\nonnx\nonnxruntime\n
 /// The content of the file. It contains no time and no random name, so the same graph has the same file.
 pub(super) fn write(graph: &Graph) -> String {
     let inputs: Vec<InputSpec<'_>> = graph.outline().schema.columns().iter().map(InputSpec::new).collect();
-    let output = OutputSpec {
-        name: onnx::OUTPUT,
-        tensor_spec: TensorSpec { dtype: "float32", shape: (-1, graph.outline().outputs()) },
-        kind: "tensor",
+    let tensor = |name, dtype, width: Option<u32>| {
+        let shape = std::iter::once(-1).chain(width.map(i64::from)).collect();
+        OutputSpec { name, tensor_spec: TensorSpec { dtype, shape }, kind: "tensor" }
     };
+    let numbers = |name| tensor(name, "float32", Some(graph.outline().outputs()));
+    let classes = !graph.outline().classes.is_empty();
+    let outputs = match classes {
+        true => vec![tensor(onnx::LABEL, "str", None), numbers(onnx::PROBABILITIES)],
+        false => vec![numbers(onnx::OUTPUT)],
+    };
+    // MLflow's loader for tables flattens every output into a column, which labels beside probabilities do not fit.
+    let function =
+        if classes { "" } else { "  python_function:\n    data: model.onnx\n    loader_module: mlflow.onnx\n" };
     format!(
         "flavors:
   onnx:
@@ -25,16 +34,13 @@ pub(super) fn write(graph: &Graph) -> String {
     data: model.onnx
     providers:
     - CPUExecutionProvider
-  python_function:
-    data: model.onnx
-    loader_module: mlflow.onnx
-signature:
+{function}signature:
   inputs: {}
   outputs: {}
   params: null
 ",
         quoted(&json(&inputs)),
-        quoted(&json(&[output])),
+        quoted(&json(&outputs)),
     )
 }
 
@@ -61,7 +67,7 @@ struct OutputSpec {
 #[derive(Serialize)]
 struct TensorSpec {
     dtype: &'static str,
-    shape: (i8, u32),
+    shape: Vec<i64>,
 }
 
 impl<'graph> InputSpec<'graph> {

@@ -32,7 +32,7 @@ pub use category_index::CategoryIndex;
 pub use files::{Bundle, BundleError, ESSENTIAL, described};
 pub use graph::{Activation, Feature, Field, Graph, GraphRefusal, Layer, Link, Outline, Scaled, Shape, Weights};
 pub use import::{ImportRefusal, MODEL as ONNX_FILE, import_onnx};
-pub use predict::{Cells, PredictError, Predictor};
+pub use predict::{Cells, PredictError, Predictor, likeliest};
 pub use steps::{Map, Operand, Rule, Step};
 pub use trial::{TrialRefusal, synthetic_rows, try_out};
 

@@ -16,8 +16,11 @@ use crate::formula::proto::{
 };
 use crate::formula::{CATEGORIES, Column, Domain, Lowering, Missing, Nodes, Tensor, whole_attribute};
 
-/// The name of the output.
+/// The name of the output of a model that predicts numbers.
 pub(super) const OUTPUT: &str = "prediction";
+/// The names of the outputs of a model that predicts classes, as scikit-learn's converters name them.
+pub(super) const LABEL: &str = "label";
+pub(super) const PROBABILITIES: &str = "probabilities";
 /// The name of the dimension of rows.
 const ROWS: &str = "rows";
 
@@ -48,16 +51,42 @@ fn model(graph: &Graph) -> ModelProto {
     let last = if stepped { steps::write(graph, &mut fields) } else { layers(graph, &mut fields) };
     let left_out = fields.left_out;
     let mut nodes = fields.lowering.nodes;
-    let mut last = link(graph.outline().link, &mut nodes, &last);
-    if let Some(left_out) = left_out {
-        last = masked(&mut nodes, &left_out, &last);
-    }
-    let (mut node, initializer) = nodes.into_parts();
-    if let Some(end) = node.iter_mut().find(|node| node.output == [last.as_str()]) {
-        end.output = vec![OUTPUT.to_owned()];
-    }
+    let linked = link(graph.outline().link, &mut nodes, &last);
+    let last = match &left_out {
+        Some(left_out) => masked(&mut nodes, left_out, &linked),
+        None => linked.clone(),
+    };
     let outputs = i64::from(graph.outline().outputs());
-    assemble(graph, node, initializer, vec![value(OUTPUT, DataType::Float, Some(outputs))])
+    let classes = &graph.outline().classes;
+    if classes.is_empty() {
+        let (mut node, initializer) = nodes.into_parts();
+        rename(&mut node, &last, OUTPUT);
+        return assemble(graph, node, initializer, vec![value(OUTPUT, DataType::Float, Some(outputs))]);
+    }
+    let label = label(&mut nodes, &linked, left_out.as_ref(), classes);
+    let (mut node, initializer) = nodes.into_parts();
+    rename(&mut node, &label, LABEL);
+    rename(&mut node, &last, PROBABILITIES);
+    let probabilities = value(PROBABILITIES, DataType::Float, Some(outputs));
+    assemble(graph, node, initializer, vec![value(LABEL, DataType::String, None), probabilities])
+}
+
+/// Gives a value its name as an output of the graph.
+fn rename(nodes: &mut [NodeProto], from: &Tensor, to: &str) {
+    for node in nodes {
+        node.output.iter_mut().chain(&mut node.input).filter(|name| *name == from).for_each(|name| to.clone_into(name));
+    }
+}
+
+/// The name of the likeliest class of each row; the empty text for a row that is left out.
+fn label(nodes: &mut Nodes, probabilities: &Tensor, left_out: Option<&Tensor>, classes: &[String]) -> Tensor {
+    let attributes = vec![whole_attribute("axis", 1), whole_attribute("keepdims", 0)];
+    let mut class = nodes.node_with("ArgMax", &[probabilities], attributes);
+    if let Some(left_out) = left_out {
+        let none = nodes.wholes(&[-1]);
+        class = nodes.node("Where", &[left_out, &none, &class]);
+    }
+    nodes.text_at(&class, classes)
 }
 
 /// An empty model with these columns as inputs.

@@ -99,6 +99,16 @@ impl Predictor {
         }
     }
 
+    /// The names of the classes whose probabilities are predicted, in the order of the outputs; empty for numbers.
+    pub fn classes(&self) -> &[String] {
+        &self.outline.classes
+    }
+
+    /// The class with the largest probability in a prediction; `None` if the model predicts numbers or left the row out.
+    pub fn class(&self, outputs: &[f32]) -> Option<&str> {
+        likeliest(outputs).and_then(|class| self.outline.classes.get(class)).map(String::as_str)
+    }
+
     /// The columns that rows must have, in this order.
     pub fn columns(&self) -> &[Column] {
         self.outline.schema.columns()
@@ -122,16 +132,16 @@ impl Predictor {
         self.batch(&batch.collect::<Result<Vec<Cells>, PredictError>>()?)
     }
 
-    /// The first output of each row's prediction, for unchecked rows.
+    /// The outputs of each row's prediction, for unchecked rows, one row's after the other.
     ///
     /// A row's result depends on that row alone: a row that the graph does not accept, such as one with a null in a
     /// column without nulls, gets NaN, and the others are not affected.
     pub fn each(&self, rows: &[Vec<Cell>]) -> Vec<f32> {
-        let mut found: Vec<f32> = Vec::with_capacity(rows.len());
+        let mut found: Vec<f32> = Vec::with_capacity(rows.len() * self.outputs());
         for chunk in rows.chunks(UNCHECKED_ROWS) {
             match self.rows(chunk) {
-                Ok(numbers) => found.extend(numbers.iter().step_by(self.outputs())),
-                Err(_) if chunk.len() == 1 => found.push(f32::NAN),
+                Ok(numbers) => found.extend(numbers),
+                Err(_) if chunk.len() == 1 => found.extend(std::iter::repeat_n(f32::NAN, self.outputs())),
                 Err(_) => {
                     let (one, other) = chunk.split_at(chunk.len() / 2);
                     found.extend(self.each(one));
@@ -172,6 +182,14 @@ impl Predictor {
         let values: Vec<FieldValues<'_>> = fields.iter().map(FieldColumn::values).collect();
         Ok(self.predict(&values, count))
     }
+}
+
+/// The index of the largest probability, the first of equal ones; `None` if one is NaN.
+pub fn likeliest(outputs: &[f32]) -> Option<usize> {
+    if outputs.iter().any(|output| output.is_nan()) {
+        return None;
+    }
+    (0..outputs.len()).rev().max_by(|&one, &other| outputs[one].total_cmp(&outputs[other]))
 }
 
 impl Cells {

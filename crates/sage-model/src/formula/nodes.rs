@@ -116,26 +116,36 @@ impl Nodes {
 
     /// For each text its index in the list, and −1 for others.
     pub(crate) fn text_index(&mut self, text: &Tensor, texts: &[String]) -> Tensor {
-        let indices = (0_i64..).take(texts.len()).collect();
-        let strings = texts.iter().map(|text| text.clone().into_bytes()).collect();
-        let attributes = vec![
-            AttributeProto {
-                name: "cats_int64s".to_owned(),
-                r#type: AttributeType::Ints as i32,
-                ints: indices,
-                ..AttributeProto::default()
-            },
-            AttributeProto {
-                name: "cats_strings".to_owned(),
-                r#type: AttributeType::Strings as i32,
-                strings,
-                ..AttributeProto::default()
-            },
-            whole_attribute("default_int64", -1),
-        ];
-        let index = self.node_with("CategoryMapper", &[text], attributes);
+        let index = self.node_with("CategoryMapper", &[text], categories(texts, whole_attribute("default_int64", -1)));
         self.cast(&index, DataType::Double)
     }
+
+    /// The text at each index in the list, and the empty text for other indices.
+    pub(crate) fn text_at(&mut self, index: &Tensor, texts: &[String]) -> Tensor {
+        let default = AttributeProto {
+            name: "default_string".to_owned(),
+            r#type: AttributeType::String as i32,
+            ..AttributeProto::default()
+        };
+        self.node_with("CategoryMapper", &[index], categories(texts, default))
+    }
+}
+
+/// The attributes of a mapping between texts and their indices.
+fn categories(texts: &[String], default: AttributeProto) -> Vec<AttributeProto> {
+    let indices = AttributeProto {
+        name: "cats_int64s".to_owned(),
+        r#type: AttributeType::Ints as i32,
+        ints: (0_i64..).take(texts.len()).collect(),
+        ..AttributeProto::default()
+    };
+    let strings = AttributeProto {
+        name: "cats_strings".to_owned(),
+        r#type: AttributeType::Strings as i32,
+        strings: texts.iter().map(|text| text.clone().into_bytes()).collect(),
+        ..AttributeProto::default()
+    };
+    vec![indices, strings, default]
 }
 
 /// An attribute that is a whole number.

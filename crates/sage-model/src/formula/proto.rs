@@ -21,6 +21,7 @@ pub(crate) enum DataType {
 #[repr(i32)]
 pub(crate) enum AttributeType {
     Int = 2,
+    String = 3,
     Ints = 7,
     Strings = 8,
 }
@@ -84,6 +85,8 @@ pub(crate) struct AttributeProto {
     pub(crate) name: String,
     #[prost(int64, tag = "3")]
     pub(crate) i: i64,
+    #[prost(bytes = "vec", tag = "4")]
+    pub(crate) s: Vec<u8>,
     #[prost(int64, repeated, tag = "8")]
     pub(crate) ints: Vec<i64>,
     #[prost(bytes = "vec", repeated, tag = "9")]
@@ -175,6 +178,7 @@ mod tests {
         let attribute = AttributeProto {
             name: text("attribute"),
             i: -3,
+            s: b"s".to_vec(),
             ints: vec![1, -1, 300],
             strings: vec![b"a".to_vec(), Vec::new(), vec![0xFF]],
             r#type: AttributeType::Strings as i32,
@@ -227,6 +231,7 @@ mod tests {
         let attribute = pb::AttributeProto {
             name: text("attribute"),
             i: -3,
+            s: b"s".to_vec(),
             ints: vec![1, -1, 300],
             strings: vec![b"a".to_vec(), Vec::new(), vec![0xFF]],
             r#type: TheirAttributeType::Strings as i32,
@@ -286,6 +291,7 @@ mod tests {
         elements.iter().for_each(|(ours, theirs)| assert_eq!(*ours, *theirs as i32));
         let attributes = [
             (AttributeType::Int as i32, TheirAttributeType::Int),
+            (AttributeType::String as i32, TheirAttributeType::String),
             (AttributeType::Ints as i32, TheirAttributeType::Ints),
             (AttributeType::Strings as i32, TheirAttributeType::Strings),
         ];

@@ -16,8 +16,15 @@ fn graph_of(schema: &Schema, formula: Formula, field: Field) -> Graph {
         features.push(Feature { name: format!("is {} null", column.name), formula });
     }
     let layers = vec![Shape { outputs: 1, activation: Activation::Identity }];
-    let outline =
-        Outline { schema: schema.clone(), features, fields: vec![field], layers, link: Link::Identity, steps: vec![] };
+    let outline = Outline {
+        schema: schema.clone(),
+        features,
+        fields: vec![field],
+        layers,
+        link: Link::Identity,
+        classes: Vec::new(),
+        steps: vec![],
+    };
     // The weight of an index is the index.
     let weights = match outline.inputs() {
         [1, 0, 0] => vec![1.0],

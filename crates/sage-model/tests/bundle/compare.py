@@ -5,6 +5,7 @@ import sys
 import warnings
 from pathlib import Path
 
+import mlflow.onnx
 import mlflow.pyfunc
 import numpy
 import onnx
@@ -43,16 +44,24 @@ def check_bundle(folder):
 
     session = onnxruntime.InferenceSession(str(folder / "model.onnx"), providers=["CPUExecutionProvider"])
     feed = {name: values.reshape(-1, 1) if len(columns) == 1 else values for name, values in columns.items()}
-    worst = check_close(session.run(None, feed)[0], expected, f"{folder.name}: onnxruntime")
+    classes = json.loads((folder / "graph.json").read_text())["outline"].get("classes")
+    names = ["label", "probabilities"] if classes else ["prediction"]
+    assert [output.name for output in session.get_outputs()] == names
+    found = session.run(None, feed)
+    worst = check_close(found[-1], expected, f"{folder.name}: onnxruntime")
     first = {name: values[:1] for name, values in feed.items()}
-    check_close(session.run(None, first)[0], expected[:1], f"{folder.name}: one row")
+    check_close(session.run(None, first)[-1], expected[:1], f"{folder.name}: one row")
 
-    model = mlflow.pyfunc.load_model(str(folder))
-    # As objects: the texts of newer pandas are no arrays of numpy, and MLflow hands them on as they are.
-    table = {name: pandas.Series(values, dtype=values.dtype) for name, values in columns.items()}
-    found = model.predict(pandas.DataFrame(table))
-    found = numpy.asarray(found["prediction"], dtype=numpy.float32).reshape(expected.shape)
-    check_close(found, expected, f"{folder.name}: MLflow")
+    if classes:
+        assert list(found[0]) == [classes[row.argmax()] for row in found[1]]
+        onnx.checker.check_model(mlflow.onnx.load_model(str(folder)))
+    else:
+        model = mlflow.pyfunc.load_model(str(folder))
+        # As objects: the texts of newer pandas are no arrays of numpy, and MLflow hands them on as they are.
+        table = {name: pandas.Series(values, dtype=values.dtype) for name, values in columns.items()}
+        found = model.predict(pandas.DataFrame(table))
+        found = numpy.asarray(found["prediction"], dtype=numpy.float32).reshape(expected.shape)
+        check_close(found, expected, f"{folder.name}: MLflow")
 
     weights = safetensors.numpy.load_file(folder / "weights.safetensors")
     assert weights["layer.0.weight"].dtype == numpy.float32 and weights["layer.0.weight"].ndim == 2

@@ -282,8 +282,10 @@ pub fn graph(seed: u64) -> Graph {
     }
     let link = draw.pick(&[Link::Identity, Link::Clipped { low: -0.5, high: 0.25 }, Link::Sigmoid, Link::Softmax]);
     let outputs = if link == Link::Softmax { 3 } else { 1 };
+    let named = link == Link::Softmax && layers.len() != 1;
+    let classes = if named { ["card", "cash", "it's free"].map(str::to_owned).to_vec() } else { Vec::new() };
     layers.push(Shape { outputs, activation: Activation::Identity });
-    let outline = Outline { schema, features, fields, layers, link, steps: Vec::new() };
+    let outline = Outline { schema, features, fields, layers, link, classes, steps: Vec::new() };
     let weights = weights(draw, &outline);
     Graph::new(outline, weights).unwrap()
 }

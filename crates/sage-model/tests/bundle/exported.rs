@@ -12,7 +12,8 @@ use tract_onnx::tract_core::optim::Optimizer;
 
 use crate::files::card;
 
-/// The predictions of the exported file for rows that fit the graph's columns, one row's after the other.
+/// The predictions of the exported file for rows that fit the graph's columns, one row's after the other. The labels of a
+/// graph with classes are checked against its probabilities.
 pub fn predict(graph: &Graph, rows: &[Vec<Cell>]) -> TractResult<Vec<f32>> {
     let bundle = Bundle::write(graph.clone(), &card(), b"{}").unwrap();
     let (_, bytes) = bundle.files().find(|(name, _)| *name == "model.onnx").unwrap();
@@ -29,7 +30,18 @@ pub fn predict(graph: &Graph, rows: &[Vec<Cell>]) -> TractResult<Vec<f32>> {
     }
     let inputs = inputs.into_iter().map(|input| input.into_tvalue()).collect();
     let found = model.into_runnable()?.run(inputs)?;
-    Ok(found[0].try_as_plain_ram()?.as_slice::<f32>()?.to_vec())
+    let numbers = found[found.len() - 1].try_as_plain_ram()?.as_slice::<f32>()?.to_vec();
+    let classes = &graph.outline().classes;
+    assert_eq!(found.len(), if classes.is_empty() { 1 } else { 2 }, "outputs");
+    if !classes.is_empty() {
+        let labels = found[0].try_as_plain_ram()?.as_slice::<String>()?;
+        assert_eq!(labels.len(), rows.len());
+        for (label, outputs) in labels.iter().zip(numbers.chunks(classes.len())) {
+            let likeliest = bundle::likeliest(outputs).map_or("", |class| &classes[class]);
+            assert_eq!(label, likeliest, "{outputs:?}");
+        }
+    }
+    Ok(numbers)
 }
 
 /// [`bundle::try_out`], and the exported file on the same kind of rows.

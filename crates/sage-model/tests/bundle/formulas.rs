@@ -31,6 +31,7 @@ fn graph_of(schema: Schema, formula: Formula) -> Graph {
         fields: vec![Field::Number(scaled)],
         layers: vec![Shape { outputs: 1, activation: Activation::Identity }],
         link: Link::Identity,
+        classes: Vec::new(),
         steps: Vec::new(),
     };
     let layer = Layer { weights: vec![1.0], bias: vec![0.0] };

@@ -17,7 +17,9 @@ use crate::call::{Call, Reply};
 use crate::problem::Problem;
 use crate::protocols::model_cache::{LoadedModel, Protocol};
 use crate::protocols::tensors;
-use crate::views::inference::{InferenceResponse, ModelMetadata, ModelReady, ServerMetadata, Tensor, TensorMetadata};
+use crate::views::inference::{
+    InferenceResponse, ModelMetadata, ModelReady, ServerMetadata, Tensor, TensorData, TensorMetadata,
+};
 use crate::views::releases::{Prediction, Predictions, shortest};
 
 /// The most rows of one request.
@@ -81,15 +83,20 @@ pub(crate) fn describe(call: &Call<'_>) -> Result<Reply, Problem> {
         name: column.name.clone(),
         shape: vec![-1],
     };
-    let output = TensorMetadata {
-        datatype: "FP32".to_owned(),
-        name: "prediction".to_owned(),
-        shape: vec![-1, i64::try_from(predictor.outputs()).unwrap_or(i64::MAX)],
+    let output = |datatype: &str, name: &str, shape| TensorMetadata {
+        datatype: datatype.to_owned(),
+        name: name.to_owned(),
+        shape,
+    };
+    let width = i64::try_from(predictor.outputs()).unwrap_or(i64::MAX);
+    let outputs = match predictor.classes() {
+        [] => vec![output("FP32", "prediction", vec![-1, width])],
+        _ => vec![output("BYTES", "label", vec![-1]), output("FP32", "probabilities", vec![-1, width])],
     };
     Ok(Reply::json(&ModelMetadata {
         inputs: predictor.columns().iter().map(input).collect(),
         name: release.name,
-        outputs: vec![output],
+        outputs,
         platform: "onnx_onnxv1".to_owned(),
         versions,
     }))
@@ -127,14 +134,28 @@ fn infer(model: &LoadedModel, request: &Value) -> Result<Reply, Problem> {
         named.insert(name.to_owned(), Value::Array(data.clone()));
     }
     let rows = by_columns(predictor.columns(), &named)?;
-    let data = predicted(predictor, &rows)?.into_iter().map(shortest).collect();
-    let (count, outputs) = (rows.len() as u64, predictor.outputs() as u64);
-    let shape = if outputs == 1 { vec![count] } else { vec![count, outputs] };
+    let found = predicted(predictor, &rows)?;
+    let (count, width) = (rows.len() as u64, predictor.outputs() as u64);
+    let shape = if width == 1 { vec![count] } else { vec![count, width] };
+    let classes = found.chunks(predictor.outputs().max(1)).map(|outputs| predictor.class(outputs).map(str::to_owned));
+    let label = Tensor {
+        data: TensorData::Texts(classes.collect()),
+        datatype: "BYTES".to_owned(),
+        name: "label".to_owned(),
+        shape: vec![count],
+    };
+    let several = !predictor.classes().is_empty();
+    let numbers = Tensor {
+        data: TensorData::Numbers(found.into_iter().map(shortest).collect()),
+        datatype: "FP32".to_owned(),
+        name: if several { "probabilities" } else { "prediction" }.to_owned(),
+        shape,
+    };
     Ok(Reply::json(&InferenceResponse {
         id: request["id"].as_str().map(str::to_owned),
         model_name: release.name.clone(),
         model_version: release.version.to_string(),
-        outputs: vec![Tensor { data, datatype: "FP32".to_owned(), name: "prediction".to_owned(), shape }],
+        outputs: several.then_some(label).into_iter().chain([numbers]).collect(),
     }))
 }
 
@@ -168,8 +189,7 @@ fn text_rows(predictor: &Predictor, body: &Bytes, format: RowFormat) -> Result<V
 
 fn predictions(predictor: &Predictor, rows: &[Vec<Cell>]) -> Result<Reply, Problem> {
     let found = predicted(predictor, rows)?;
-    let predictions = found.chunks(predictor.outputs().max(1)).map(Prediction::from).collect();
-    Ok(Reply::json(&Predictions { predictions }))
+    Ok(Reply::json(&Predictions { predictions: Prediction::list(predictor, &found) }))
 }
 
 fn unknown_shape() -> Problem {

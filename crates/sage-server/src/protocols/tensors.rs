@@ -43,8 +43,11 @@ struct Split<'body> {
     data: Vec<Vec<Value>>,
 }
 
-/// The response to a request of the Open Inference Protocol.
+/// The response to a request of the Open Inference Protocol, for a model that predicts numbers.
 pub(crate) fn inference(model: &LoadedModel, body: &[u8]) -> Option<Reply> {
+    if !model.predictor.classes().is_empty() {
+        return None;
+    }
     let Tensors { id, inputs } = serde_json::from_slice(body).ok()?;
     let count = inputs.first()?.data.len();
     let values = |column: &Column| {

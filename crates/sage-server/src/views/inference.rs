@@ -21,7 +21,7 @@ pub struct ServerMetadata {
 pub struct TensorMetadata {
     /// The type of its values.
     pub datatype: String,
-    /// Its name: a column of the rows, or `prediction`.
+    /// Its name: a column of the rows, `prediction`, or `label` and `probabilities` of a model that predicts classes.
     pub name: String,
     /// Its size in each dimension; -1 for the number of rows.
     pub shape: Vec<i64>,
@@ -53,12 +53,22 @@ pub struct ModelReady {
     pub ready: bool,
 }
 
+/// The values of an output, row after row.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(untagged)]
+pub enum TensorData {
+    /// Numbers; `null` where the model left the row out.
+    Numbers(Vec<Option<f64>>),
+    /// Names of classes; `null` where the model left the row out.
+    Texts(Vec<Option<String>>),
+}
+
 /// An output with its values.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "InferenceTensor")]
 pub struct Tensor {
-    /// The values, row after row; `null` where the model left the row out.
-    pub data: Vec<Option<f64>>,
+    /// The values.
+    pub data: TensorData,
     /// The type of its values.
     pub datatype: String,
     /// Its name.
@@ -77,7 +87,7 @@ pub struct InferenceResponse {
     pub model_name: String,
     /// The version of the model.
     pub model_version: String,
-    /// One output, `prediction`.
+    /// One output, `prediction`; for a model that predicts classes two, `label` and `probabilities`.
     pub outputs: Vec<Tensor>,
 }
 

@@ -1,7 +1,10 @@
 //! Released models and statistics.
 
+use std::collections::BTreeMap;
+
 use sage_engine::release::Kind;
 use sage_engine::run::{Line, ReleasedStatistic};
+use sage_engine::serve::Predictor;
 use sage_engine::{Engine, EngineError, ReleaseView};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -255,7 +258,8 @@ pub struct ColumnDomain {
     pub allowed: String,
 }
 
-/// Predictions in the order of the rows: a number each, or a list of numbers of a model with several outputs.
+/// Predictions in the order of the rows: a number each, a list of numbers of a model with several outputs, or a class with
+/// the probabilities of all classes.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Predictions {
     /// The predictions.
@@ -270,6 +274,17 @@ pub enum Prediction {
     One(Option<f64>),
     /// A model with several outputs.
     Several(Vec<Option<f64>>),
+    /// A model that predicts classes.
+    Class(ClassPrediction),
+}
+
+/// The prediction of a class.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassPrediction {
+    /// The most probable class; `null` where the model left the row out.
+    pub label: Option<String>,
+    /// The probability of each class.
+    pub probabilities: BTreeMap<String, Option<f64>>,
 }
 
 /// The shortest decimal that reads back as the same `f32`; `None` for NaN and infinity.
@@ -277,11 +292,21 @@ pub(crate) fn shortest(value: f32) -> Option<f64> {
     value.to_string().parse::<f64>().ok().filter(|number| number.is_finite())
 }
 
-impl From<&[f32]> for Prediction {
-    fn from(outputs: &[f32]) -> Self {
-        match outputs {
-            [one] => Self::One(shortest(*one)),
-            several => Self::Several(several.iter().copied().map(shortest).collect()),
+impl Prediction {
+    /// The predictions of a model from its outputs, row after row.
+    pub fn list(predictor: &Predictor, outputs: &[f32]) -> Vec<Self> {
+        outputs.chunks(predictor.outputs().max(1)).map(|outputs| Self::new(predictor, outputs)).collect()
+    }
+
+    fn new(predictor: &Predictor, outputs: &[f32]) -> Self {
+        let numbers = outputs.iter().copied().map(shortest);
+        match (outputs, predictor.classes()) {
+            (_, [_, ..]) => Self::Class(ClassPrediction {
+                label: predictor.class(outputs).map(str::to_owned),
+                probabilities: predictor.classes().iter().cloned().zip(numbers).collect(),
+            }),
+            ([one], []) => Self::One(shortest(*one)),
+            (_, []) => Self::Several(numbers.collect()),
         }
     }
 }

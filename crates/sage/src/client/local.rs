@@ -183,7 +183,7 @@ impl Client for LocalClient {
                 return Ok(name);
             }
             let found = predictor.rows(&rows).map_err(EngineError::from)?;
-            each(found.chunks(predictor.outputs().max(1)).map(Prediction::from).collect())?;
+            each(Prediction::list(&predictor, &found))?;
         }
     }
 

@@ -6,7 +6,9 @@ use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
 use sage_engine::serve::{Column, RowFormat, allowed};
-use sage_server::views::releases::{ColumnDomain, ModelColumns, ModelPredictions, Prediction, full_name};
+use sage_server::views::releases::{
+    ClassPrediction, ColumnDomain, ModelColumns, ModelPredictions, Prediction, full_name,
+};
 
 use crate::client::{self, LocalClient, PredictRequest, Target};
 use crate::directory::DirectoryArgs;
@@ -22,7 +24,8 @@ Examples:
 
 Rows are a CSV with a header, or a JSON object on each line; columns go by their names, in any order, and those
 that the model does not use are passed over. A time is ISO text (UTC) or seconds from 1970. One line is printed
-for each row. It costs nothing: the model is public.";
+for each row; of a model that predicts classes the most probable class, then the probability of each. It costs
+nothing: the model is public.";
 
 /// The format of rows.
 #[derive(Clone, Copy, Debug, ValueEnum)]
@@ -94,6 +97,11 @@ fn line(prediction: &Prediction) -> String {
     let number = |number: &Option<f64>| number.map_or_else(|| "NaN".to_owned(), |number| number.to_string());
     match prediction {
         Prediction::One(one) => format!("{}\n", number(one)),
+        Prediction::Class(ClassPrediction { label, probabilities }) => {
+            let part = |(class, chance): (&String, &Option<f64>)| format!(",{class}={}", number(chance));
+            let label = label.as_deref().unwrap_or("NaN");
+            format!("{label}{}\n", probabilities.iter().map(part).collect::<String>())
+        }
         Prediction::Several(several) => format!("{}\n", several.iter().map(number).collect::<Vec<_>>().join(",")),
     }
 }

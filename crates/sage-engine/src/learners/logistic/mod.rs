@@ -1,4 +1,4 @@
-//! `kind = "logistic"`: logistic regression of two classes, trained by DP-SGD.
+//! `kind = "logistic"`: logistic regression of two or several classes, trained by DP-SGD.
 
 use std::sync::Arc;
 
@@ -39,6 +39,10 @@ impl Learner for LogisticLearner {
         Targets::Classes
     }
 
+    fn supports_several_classes(&self) -> bool {
+        true
+    }
+
     fn declared_rows(&self) -> Option<u32> {
         self.training.rows
     }
@@ -61,6 +65,10 @@ impl Learner for LogisticLearner {
 
     fn releases_label_sums(&self) -> bool {
         true
+    }
+
+    fn weights_per_row(&self, inputs: &Inputs) -> f64 {
+        dp_sgd::network_weights_per_row(inputs, HIDDEN)
     }
 
     fn fit(&self, session: &mut Session<Encoded>, fitting: &Fitting<'_>) -> Result<Box<dyn FittedModel>, FitError> {

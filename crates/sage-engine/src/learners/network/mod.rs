@@ -61,6 +61,10 @@ impl Learner for NetworkLearner {
         Targets::Both
     }
 
+    fn supports_several_classes(&self) -> bool {
+        true
+    }
+
     fn declared_rows(&self) -> Option<u32> {
         self.training.rows
     }

@@ -311,7 +311,8 @@ impl Translation<'_> {
         self.push(Step::Join(vec![rows.value]), 1)?;
         let schema = Schema::new(self.used, Vec::new()).map_err(|refusal| refused(refusal.why))?;
         let (features, fields, steps) = (self.features, self.fields, self.steps);
-        let outline = Outline { schema, features, fields, layers: Vec::new(), link: Link::Identity, steps };
+        let outline =
+            Outline { schema, features, fields, layers: Vec::new(), link: Link::Identity, classes: Vec::new(), steps };
         let weights = Weights { embeddings: Vec::new(), layers: Vec::new(), arrays: self.arrays };
         Graph::new(outline, weights).map_err(|refusal| match refusal {
             GraphRefusal::Part { why, .. } => refused(why),

@@ -129,6 +129,8 @@ fn is_kept(path: &str, line: &str) -> bool {
 
 /// The words of the list that are a part of a word in the line, each once.
 fn house_words<'list>(line: &str, list: &'list [(&str, &str)]) -> Vec<&'list (&'list str, &'list str)> {
+    // In a text in Rust, the first letter after a line break is not a part of the break.
+    let line = line.replace("\\n", " ");
     let names = line.split(|c: char| !c.is_ascii_alphanumeric());
     let parts: Vec<String> =
         names.map(|name| name.trim_end_matches(|c: char| c.is_ascii_digit())).flat_map(parts).collect();
@@ -166,6 +168,7 @@ mod tests {
             "const SAGE_TICK: u8 = 1;",
             "// The rows are fed to the session.",
             "doors = [\"enforced\"]",
+            "filter = \\\"renyi\\\"\\ndoors = [\\\"enforced\\\"]",
             "Whoever comes waits.",
             "A law is held against another.",
         ] {

@@ -76,14 +76,17 @@ fn showing_results_earlier_takes_two() {
     let engine = world.open();
     let (ada, bob) = (principal("ada"), principal("bob"));
     let with = |keys: &str| RIDES.replace("retention", &format!("{keys}\nretention"));
-    let held = "answers = \"at-interval\"\ntick = \"1h\"";
+    let held = "answers = \"at-interval\"\ndisclosure_interval = \"1h\"";
     engine.create_stream(&ada, &with("disclosure_interval = \"1h\"")).expect("a stream");
     assert_eq!(engine.change_stream(&ada, &with(held)).expect("read"), PolicyOutcome::InForce, "tighter");
     assert_eq!(engine.change_stream(&ada, &with(&held.replace("1h", "2h"))).expect("read"), PolicyOutcome::InForce);
     let file = || engine.snapshot().expect("a snapshot").stream("rides").expect("the stream");
-    for earlier in
-        ["disclosure_interval = \"2h\"", "answers = \"at-interval\"\ntick = \"1h\"", "answers = \"at-interval\"", ""]
-    {
+    for earlier in [
+        "disclosure_interval = \"2h\"",
+        "answers = \"at-interval\"\ndisclosure_interval = \"1h\"",
+        "answers = \"at-interval\"",
+        "",
+    ] {
         assert_eq!(engine.change_stream(&ada, &with(earlier)).expect("read"), PolicyOutcome::Waits, "{earlier}");
         assert!(file().file.contains("at-interval") && file().file.contains("2h"), "{}", file().file);
     }

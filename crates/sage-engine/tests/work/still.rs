@@ -127,8 +127,12 @@ fn the_loop_knows_the_ceiling_over_all_contexts() {
         let city = City::new(30_000);
         let limit = |epsilon: &str| format!("epsilon = \"{epsilon}\"\ndelta = \"1e-6\"\nfilter = \"{filter}\"\n");
         let context = |name: &str| format!("\n[[policy.contexts]]\nname = \"{name}\"\n{}", limit("2"));
-        let contexts =
-            format!("\ndoors = [\"enforced\"]\n{}{}\n[policy.joint]\n{}", context("one"), context("two"), limit("2"));
+        let contexts = format!(
+            "\naccess_modes = [\"enforced\"]\n{}{}\n[policy.joint]\n{}",
+            context("one"),
+            context("two"),
+            limit("2")
+        );
         let engine = city.with_policy(&contexts);
         let mia = principal("mia");
         city.seal_before(&engine, "2026-01-01T05:00");

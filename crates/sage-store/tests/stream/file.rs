@@ -317,6 +317,6 @@ fn former_keys_are_read() {
         StreamFile::parse(&RETAIL.replace("\"attested\"", "\"declared\"")).expect_err("a former word").to_string();
     assert!(error.contains("`policy.access_modes`"), "{error}");
     // Messages about other keys do not name them.
-    let error = StreamFile::parse(&RETAIL.replace("[policy]", "[policy]\ndoor = 1")).expect_err("no key").to_string();
+    let error = StreamFile::parse(&RETAIL.replace("[policy]", "[policy]\nmode = 1")).expect_err("no key").to_string();
     assert!(!error.contains("doors"), "{error}");
 }

@@ -213,7 +213,7 @@ fn stream_file(name: &str, who: &str, columns: &[Proposal]) -> String {
          test_share = 0.1            # one row in ten is kept for testing models\n\
          \n[policy]\n# What everything ever released from a block may lose together. One officer can lower it later, and\n\
          # only two together can raise it.\n\
-         epsilon = \"1.0\"\ndelta = \"1e-6\"\nfilter = \"renyi\"\ndoors = [\"enforced\"]\n\
+         epsilon = \"1.0\"\ndelta = \"1e-6\"\nfilter = \"renyi\"\naccess_modes = [\"enforced\"]\n\
          \n[access]\n# Best are different people; one name is enough to begin.\n\
          privacy-officer = [{who}]\ndata-engineer = [{who}]\nml-engineer = [{who}]\n\
          \n# Columns. Bounds and categories are what everybody knows beforehand (a day has 24 hours, a ride in this city\n\
